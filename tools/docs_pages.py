@@ -37,7 +37,7 @@ OPTIONS_HEAD = "| option | values | severity | reason | source |\n|---|---|---|-
 
 #: Areas whose values are in files of the system or on the command line; the agent sets all others at boot
 CARRIERS = {
-    **dict.fromkeys(("services", "modules", "limits", "nccl", "metrics", "pull"), "file"),
+    **dict.fromkeys(("services", "modules", "limits", "nccl", "containers", "metrics", "pull"), "file"),
     "boot": "command line",
 }
 

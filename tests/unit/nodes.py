@@ -235,6 +235,20 @@ def _nccl(folder: pathlib.Path) -> Node:
     return node
 
 
+def _containers(folder: pathlib.Path) -> Node:
+    """Podman, Docker and CRI-O, each with a file of the operator."""
+    node = _node(_as(Machine).debian(str(folder)))
+    for program in ("podman", "dockerd", "crio"):
+        node.put(f"/usr/bin/{program}", "", 0o755)
+    node.put(
+        "/usr/share/containers/containers.conf",
+        '[containers]\ndefault_sysctls = [\n "net.ipv4.ping_group_range=0 0",\n]\n',
+    )
+    node.put("/etc/docker/daemon.json", '{\n    "debug": true,\n    "default-shm-size": "1g"\n}\n')
+    node.put("/etc/crio/crio.conf.d/10-site.conf", '[crio.runtime]\ndefault_ulimits = ["core=0:0"]\n')
+    return node
+
+
 def _boot(folder: pathlib.Path) -> Node:
     return _node(_as(GrubMachine).debian_with_grub(str(folder)))
 
@@ -391,6 +405,18 @@ CASES = {
             {"variables": {"NCCL_IB_HCA": "auto", "NCCL_DEBUG": "WARN"}},
             {"variables": {"NCCL_NET": "IB"}},
             ({"variables": {"NCCL_IB_TC": 300}}, ("NCCL_IB_TC", "'300'")),
+        ),
+        Case(
+            "containers",
+            _containers,
+            {
+                "sysctls": {"net.core.somaxconn": 4096, "net.ipv4.ip_local_port_range": "20000 65535"},
+                "ulimits": {"nofile": "1024:1048576", "memlock": "unlimited"},
+                "shm_size": str(16 << 30),
+                "runtimes": ["podman"],
+            },
+            {"ulimits": {"nofile": 65536}, "shm_size": "1536MiB", "runtimes": ["docker"]},
+            ({"shm_size": "lots"}, ("containers.shm_size", "'lots'")),
         ),
         Case(
             "boot",

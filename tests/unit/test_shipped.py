@@ -43,9 +43,15 @@ def test_a_kind_mounts_the_drivers_of_the_folders_that_it_names(kind: str) -> No
 
 
 #: Area → the other areas whose files it cannot do without: queues are made for the CPUs that an interrupt may
-#: have, priorities belong to NICs, NCCL depends on the priorities of the fabric, and the driver of GPUs has a
-#: service.
-NEEDED = {"nic": {"irq"}, "qos": {"nic", "irq"}, "nccl": {"qos", "nic"}, "gpu": {"services"}}
+#: have, priorities belong to NICs, NCCL depends on the priorities of the fabric, containers get the node's
+#: sysctls and limits, and the driver of GPUs has a service.
+NEEDED = {
+    "nic": {"irq"},
+    "qos": {"nic", "irq"},
+    "nccl": {"qos", "nic"},
+    "containers": {"sysctl", "limits"},
+    "gpu": {"services"},
+}
 
 #: For the agent and a revert, which deal with whatever was declared; agent/declare.py makes results for all
 _OF_THE_AGENT = (
@@ -97,6 +103,7 @@ _SHARED = {
     "/etc/kernel/cmdline": "boot",
     "/boot/loader/entries/x.conf": "boot",
     "/etc/nccl.conf": "nccl",
+    "/etc/docker/daemon.json": "containers",
     "/etc/systemd/system/multi-user.target.wants/irqbalance.service": "irq",
 }
 

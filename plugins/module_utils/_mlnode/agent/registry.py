@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
 #: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
 #: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
-#: NCCL after QoS, whose traffic class it takes. Settings for the next boot come later, and timers last,
-#: because they start a check.
+#: NCCL after QoS, whose traffic class it takes, and containers after sysctl and limits, for `auto`.
+#: Settings for the next boot come later, and timers last, because they start a check.
 MODULES: Mapping[str, str] = {
     "services": "tuning_services",
     "modules": "kernel_modules",
@@ -40,6 +40,7 @@ MODULES: Mapping[str, str] = {
     "qos": "roce_qos",
     "irq": "irq_affinity",
     "nccl": "nccl_conf",
+    "containers": "container_defaults",
     "boot": "boot_params",
     "metrics": "metrics_timer",
     "pull": "pull_timer",
@@ -87,6 +88,7 @@ def options(area: str) -> Table:
 def imported() -> tuple[Kind, ...]:
     """Import all of them. Ansible ships only modules that it finds in import statements."""
     from ..knobs.boot import kind as boot  # noqa: F401
+    from ..knobs.containers import kind as containers  # noqa: F401
     from ..knobs.cpu import kind as cpu  # noqa: F401
     from ..knobs.gpu import kind as gpu  # noqa: F401
     from ..knobs.irq import kind as irq  # noqa: F401

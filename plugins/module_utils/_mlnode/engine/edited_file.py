@@ -15,6 +15,7 @@ import base64
 from typing import Any, Mapping, Sequence
 
 from ..host.host import Host
+from ..model import json_members
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from . import merge
@@ -128,15 +129,26 @@ def _rebased(entry: Entry, now: Saved | None, content: bytes | None) -> Saved | 
 
 def _merge(entry: Entry, now: Saved, after: str | None = None) -> merge.Merged:
     saved, text = _text(content_of(entry["saved"])), _text(content_of(now))
+    if entry["file"].endswith(".json"):
+        # A merge of words could leave a comma too much or too few.
+        try:
+            return merge.Merged(json_members.undone(saved, _wrote(entry), text), ())
+        except ValueError as error:
+            raise merge.BrokenError(f"it is not a JSON object now ({error})") from error
     return merge.undone(saved, _base(entry, text), text, after)
 
 
-def _base(entry: Entry, now: str) -> str:
-    """Our version that was edited: a killed run has left the previous or the new one."""
+def _wrote(entry: Entry) -> list[str]:
+    """Our versions: a killed run has left the previous or the new one."""
     known = [record["content"] for record in entry["wrote"] if record is not None and "content" in record]
     if not known:
         raise _NoTextError
-    texts = [_text(base64.b64decode(content)) for content in known]
+    return [_text(base64.b64decode(content)) for content in known]
+
+
+def _base(entry: Entry, now: str) -> str:
+    """Our version that was edited."""
+    texts = _wrote(entry)
     from difflib import SequenceMatcher
 
     # The last of equally near ones, which is the usual one after a successful run.

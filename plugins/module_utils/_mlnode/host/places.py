@@ -44,6 +44,7 @@ _SHARED = (
     r"/etc/kernel/cmdline",
     rf"/boot/loader/entries/{_PART}\.conf",
     r"/etc/nccl\.conf",
+    r"/etc/docker/daemon\.json",
     r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
 )
 
@@ -154,6 +155,9 @@ OWN = (
     Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-stopped.NAME.conf", "units", ("services",)),
     Own(f"{_SYSTEMD}/irqbalance.service.d/zz-mlnode-irq.NAME.conf", "irqbalance", ("irq",)),
     Own("/etc/default/grub.d/zz-mlnode-NAME.cfg", "boot loader", ("boot",)),
+    Own("/etc/containers/containers.conf.d/zz-mlnode-NAME.conf", "", ("containers",)),
+    Own("/etc/crio/crio.conf.d/zz-mlnode-NAME.conf", "", ("containers",)),
+    Own("/etc/kubernetes/kubelet.conf.d/zz-mlnode-NAME.conf", "", ("containers",)),
     Own("/etc/mlnode/irqbalance.d/NAME", "irqbalance", ("irq",)),
     Own("/etc/mlnode/irqbalance-policy", "irqbalance", ("irq",)),
     Own(MANAGEMENT, "", ("nic", "rail", "qos")),

@@ -16,6 +16,7 @@ _STATUS = regex(r"^(Name|PPid|Uid):\t(\S+)", re.MULTILINE)
 #: Hierarchy with its controllers, and the path in it; v2 is hierarchy 0 without any: cgroups(7)
 _GROUP = regex(r"^([0-9]{1,10}:[^:\n]*):(/.*)$", re.MULTILINE | re.ASCII)
 _INIT = "/init.scope"
+_BOOT_TIME = regex(r"^btime ([0-9]{1,15})$", re.MULTILINE | re.ASCII)
 
 
 class Daemon(NamedTuple):
@@ -58,6 +59,21 @@ def running(host: Host, names: Collection[str]) -> Running:
         if name in names and fields.get("Uid") == "0" and _PID.match(parent):
             daemons.append(Daemon(pid, name, int(parent)))
     return Running(tuple(daemons), hidden, none=not pids)
+
+
+def started(host: Host, pid: int) -> float | None:
+    """Time at which a process was started, in seconds of the present clock; None if it has ended or that is
+    not known. Raises HostError.
+
+    Field 22 of proc_pid_stat(5), in hundredths of a second since the boot: USER_HZ is 100 on all
+    architectures but alpha and ia64 (include/asm-generic/param.h).
+    """
+    boot = _BOOT_TIME.search(host.text("/proc/stat"))
+    # The second field is the name, and may contain anything.
+    fields = host.text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    if boot is None or len(fields) < 20 or not fields[19].isdigit():
+        return None
+    return float(boot.group(1)) + int(fields[19]) / 100
 
 
 def belongs(host: Host, pid: int, units: Collection[str]) -> bool:

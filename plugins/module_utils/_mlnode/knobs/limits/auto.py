@@ -22,7 +22,7 @@ def resolved(setting: Setting, context: Context) -> dict[str, Wanted]:
     """The amounts of a setting by service, without those that are left as they are. Raises HostError."""
     limit, texts = _declared(setting, context)
     automatic = any(map(_is_automatic, texts.values()))
-    given = automatic and (_has_devices(context) or _was_given(setting, context))
+    given = automatic and (has_devices(context) or _was_given(setting, context))
     return {
         name: limits_parse.wanted(limit, text)
         for name, text in texts.items()
@@ -46,7 +46,7 @@ def _declared(setting: Setting, context: Context) -> tuple[Limit, dict[str, str]
     return limit, limits_parse.declared(context.spec, scope, limit)
 
 
-def _has_devices(context: Context) -> bool:
+def has_devices(context: Context) -> bool:
     """A build host's devices say nothing about the machines that will boot its image."""
     return context.runtime and context.host.once("limits.devices", lambda: _look(context.host))
 

@@ -370,3 +370,23 @@ def test_a_file_that_could_not_be_written_is_not_said_to_be_stuck(machine: Machi
     assert "EROFS" in str(caught.value)
     assert machine.read(DROP_IN) == before
     assert not [words for words in caught.value.stuck if DROP_IN in words]
+
+
+def test_a_file_of_json_stays_one(machine: Machine) -> None:
+    path = "/etc/docker/daemon.json"
+    machine.put("/usr/bin/dockerd", "", 0o755)
+    machine.put(path, '{\n  "debug": true\n}\n')
+    spec = {"shm_size": "2GiB", "runtimes": ["docker"]}
+    door.apply(machine, door.request("default", "containers", spec))
+    edit(machine, path, (',\n  "debug": true', ""))
+    machine.forget()
+    assert KEPT in result(revert.revert(machine), path)
+    assert json.loads(machine.read(path)) == {}
+
+    machine.put(path, '{\n  "debug": true\n}\n')
+    door.apply(machine, door.request("default", "containers", spec))
+    machine.put(path, "{")
+    machine.forget()
+    with pytest.raises(HostError, match=r"it is not a JSON object now .* remove mlnode's part by hand"):
+        edited_file.way_back(machine, Origin.load(machine).entries()[-1])
+    assert machine.read(path) == "{"

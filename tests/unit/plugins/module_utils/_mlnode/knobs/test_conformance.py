@@ -36,6 +36,7 @@ AGREEING = ("modules",)
 #: What disagrees where the other declaration of the case does not
 RIVALS: dict[str, dict[str, Any]] = {
     "nccl": {"variables": {"NCCL_DEBUG": "INFO"}},
+    "containers": {"shm_size": "8GiB", "runtimes": ["podman"]},
     "boot": {"parameters": {"iommu": "off"}},
 }
 

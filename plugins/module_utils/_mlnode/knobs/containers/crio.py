@@ -1,0 +1,76 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CRI-O's defaults in crio.conf.d (crio.conf(5), crio.conf.d(5)).
+
+CRI-O reads its files when it starts; a reload reads neither list again (pkg/config/reload.go). For pods with
+the network of the node, it leaves sysctls of net out (server/sandbox_run.go).
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from ...host.host import Host
+from ...model.setting import BootFile
+from .. import own_file
+from . import lists
+from .parse import SHM_SIZE, Values
+from .runtime import FILE, Given, Runtime, argument, arguments
+
+_MAIN, _FOLDER = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
+_TABLE = ("crio", "runtime")
+_VARIABLES = {"default_sysctls": "CONTAINER_DEFAULT_SYSCTLS", "default_ulimits": "CONTAINER_DEFAULT_ULIMITS"}
+
+
+class Crio(Runtime):
+    name = program = process = "crio"
+    unit = "crio.service"
+    path = f"{_FOLDER}/{FILE}NAME.conf"
+    restart = "systemctl restart crio"
+    lacks: Mapping[str, str] = {
+        SHM_SIZE: "CRI-O has no default for it, and gives 64 MiB: set an emptyDir with medium: Memory at "
+        "/dev/shm in the pod, or its annotation io.kubernetes.cri-o.ShmSize"
+    }
+
+    def obstacle(self, host: Host, topic: str) -> str:
+        lines = arguments(host, self.unit)
+        for flags, usual in ((("config", "c"), _MAIN), (("config-dir", "d"), _FOLDER)):
+            value, where = argument(lines, *flags)
+            if value and value.rstrip("/") != usual:
+                return f"{where} makes crio read {value} instead of {usual}: set the values there"
+        return ""
+
+    def flag(self, host: Host, topic: str) -> str:
+        key = lists.KEYS[topic]
+        return argument(arguments(host, self.unit), key.replace("_", "-"), _VARIABLES.get(key, key))[1]
+
+    def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
+        own = self.file(name)
+        files = _walked(host, _FOLDER)
+        before = [path for path in (_MAIN,) if host.exists(path)] + [path for path in files if path < own]
+        order = (before, [path for path in files if path > own])
+        return lists.given(host, _TABLE, topic, own, order, want)
+
+    def files(self, host: Host, name: str, wants: Mapping[str, Values]) -> list[BootFile]:
+        others = {topic: self.given(host, topic, name, want).others for topic, want in wants.items()}
+        body = lists.lines(".".join(_TABLE), wants, others)
+        return [BootFile(self.file(name), own_file.content(name, body, explains="containers.crio.sysctls"))]
+
+    def read_files(self, host: Host) -> Sequence[str]:
+        return [path for path in (_MAIN,) if host.exists(path)] + _walked(host, _FOLDER)
+
+    def sources(self, host: Host, topic: str) -> list[str]:
+        return lists.sources(host, self.read_files(host), _TABLE, topic)
+
+
+def _walked(host: Host, folder: str) -> list[str]:
+    """All files of a folder, whatever their ending, and of the folders in it, in the order of their names
+    (pkg/config/config.go: UpdateFromPath). A folder that is a link is not followed."""
+    files: list[str] = []
+    for name in sorted(host.names(folder)):
+        path = f"{folder}/{name}"
+        if host.is_file(path) or host.is_link(path):
+            files.append(path)
+        else:
+            files += _walked(host, path)
+    return files

@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Docker's defaults in daemon.json, the one file of the operator: mlnode's members are added to it, and all
+else stays as it is written.
+
+dockerd reads default-ulimits when it starts, and default-shm-size also for a reload (moby,
+daemon/reload_unix.go). It does not start if an option is both in the file and on its command line
+(daemon/config/config.go: findConfigurationConflicts).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from ...engine import edited_file, origin_paths
+from ...engine.origin import Origin
+from ...host.host import Host
+from ...model import json_members
+from ...model.errors import HostError
+from ...model.setting import BootFile
+from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
+from .runtime import Given, Runtime, argument, arguments, numbers_of
+
+#: Modules that are loaded by name to write a shared file; this area adds them to the agent
+BRINGS = (edited_file,)
+
+PATH = "/etc/docker/daemon.json"
+_ULIMITS, _SHM = "default-ulimits", "default-shm-size"
+_KEYS = {ULIMITS: _ULIMITS, SHM_SIZE: _SHM}
+_FLAGS = {ULIMITS: "default-ulimit", SHM_SIZE: _SHM}
+
+
+class Docker(Runtime):
+    name = "docker"
+    program = process = "dockerd"
+    unit = "docker.service"
+    path = PATH
+    restart = "systemctl restart docker"
+    lacks: Mapping[str, str] = {
+        SYSCTLS: "Docker has no default sysctls: pass --sysctl to docker run, or see mlnode render docker-run"
+    }
+
+    def obstacle(self, host: Host, topic: str) -> str:
+        lines = arguments(host, self.unit)
+        path, where = argument(lines, "config-file")
+        if path and path != PATH:
+            return f"{where} makes dockerd read {path} instead of {PATH}: set the values there"
+        value, where = argument(lines, _FLAGS[topic])
+        if value:
+            return (
+                f"{where} has --{_FLAGS[topic]}, and dockerd does not start if {PATH} has "
+                f"{_KEYS[topic]}, too: remove the argument"
+            )
+        return f"{PATH} is a link: set the values in its target" if host.is_link(PATH) else ""
+
+    def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
+        text = host.text(PATH)
+        member = _read(text).get(_KEYS[topic])
+        if member is None:
+            return Given({}, {})
+        theirs = _read(_of_others(host, text)).get(_KEYS[topic])
+        others = _values(topic, theirs.value) if theirs else {}
+        return Given(_values(topic, member.value), others, f"{PATH}:{member.line}")
+
+    def files(self, host: Host, name: str, wants: Mapping[str, Values]) -> list[BootFile]:
+        text = host.text(PATH)
+        base = _of_others(host, text)
+        changes: dict[str, Any] = {}
+        if ULIMITS in wants:
+            member = _read(base).get(_ULIMITS)
+            now = member.value if member and isinstance(member.value, dict) else {}
+            own = {limit: _ulimit(limit, amount) for limit, amount in wants[ULIMITS].items()}
+            changes[_ULIMITS] = {**now, **own}
+        if SHM_SIZE in wants:
+            changes[_SHM] = _size(wants[SHM_SIZE][SIZE])
+        for topic in wants:  # keep the spelling of an equal value
+            member = _read(base).get(_KEYS[topic])
+            if member and _values(topic, member.value) == _values(topic, changes[_KEYS[topic]]):
+                del changes[_KEYS[topic]]
+        new = json_members.changed(base, changes)
+        if new == text:
+            return [BootFile(PATH, new.encode("utf-8", "surrogateescape"))] if wants else []
+        gone = not wants and not _read(new) and _is_made(host)
+        return [BootFile(PATH, None if gone else new.encode("utf-8", "surrogateescape"))]
+
+    def read_files(self, host: Host) -> Sequence[str]:
+        return [PATH] if host.exists(PATH) else []
+
+    def sources(self, host: Host, topic: str) -> list[str]:
+        member = _read(host.text(PATH)).get(_KEYS.get(topic, ""))
+        if member is None:
+            return []
+        values = shown(_values(topic, member.value))
+        return [f"{PATH}:{member.line}: {_KEYS[topic]} = {values}"]
+
+
+def _read(text: str) -> dict[str, json_members.Member]:
+    try:
+        return json_members.read(text)
+    except ValueError as error:
+        raise HostError("understand", PATH, None, f"{error}; correct it first") from error
+
+
+def _values(topic: str, raw: Any) -> dict[str, str]:
+    """As they are declared. A size of Docker is a text with a unit; names of fields are in any case of
+    letters (go-units, Ulimit)."""
+    if topic == SHM_SIZE:
+        from .schema import OPTIONS
+
+        form = OPTIONS[SHM_SIZE].form
+        try:
+            return {SIZE: form.spelled(str(raw)) if form else str(raw)}
+        except ValueError:
+            return {SIZE: str(raw)}
+    values: dict[str, str] = {}
+    for name, entry in raw.items() if isinstance(raw, Mapping) else ():
+        fields = (
+            {str(key).casefold(): value for key, value in entry.items()} if isinstance(entry, Mapping) else {}
+        )
+        words = [
+            "unlimited" if fields.get(key) == -1 else str(fields.get(key, 0)) for key in ("soft", "hard")
+        ]
+        values[name] = words[0] if words[0] == words[1] else ":".join(words)
+    return values
+
+
+def _ulimit(name: str, amount: str) -> dict[str, Any]:
+    soft, hard = numbers_of(amount)
+    return {"Name": name, "Hard": hard, "Soft": soft}
+
+
+def _size(number: str) -> str:
+    """The shortest text; units have factors of 1024 (go-units, RAMInBytes)."""
+    total = int(number)
+    for unit, shift in (("g", 30), ("m", 20), ("k", 10)):
+        if total % (1 << shift) == 0:
+            return f"{total >> shift}{unit}"
+    return number
+
+
+def _entry(host: Host) -> Mapping[str, Any] | None:
+    entries = Origin.for_look(host, alone=True).entries()
+    return next((entry for entry in entries if entry.get("file") == PATH), None)
+
+
+def _is_made(host: Host) -> bool:
+    """True if mlnode has made the file."""
+    entry = _entry(host)
+    return entry is not None and entry["saved"] is None
+
+
+def _of_others(host: Host, text: str) -> str:
+    """The file without mlnode's part. Raises HostError."""
+    entry = _entry(host)
+    if entry is None or not entry.get("wrote"):
+        return text
+    saved, *wrote = (
+        (origin_paths.content_of(record) or b"").decode("utf-8", "surrogateescape")
+        for record in (
+            entry["saved"],
+            *(version for version in entry["wrote"] if version and "content" in version),
+        )
+    )
+    try:
+        return json_members.undone(saved, wrote, text)
+    except ValueError:  # was edited into something else, or is that now
+        _read(text)
+        return text

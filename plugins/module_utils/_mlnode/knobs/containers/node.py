@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declared defaults as this node can have them: `auto` from its other areas, and guards."""
+
+from __future__ import annotations
+
+from typing import Collection, Mapping, Sequence
+
+from ...engine import declared
+from ...engine.kind import Context
+from ...linux import sysctl_d
+from ...model import values
+from ...model.record import NamedTuple
+from ...model.schema import Checked
+from ...model.setting import Setting
+from ..limits import auto as limits_auto
+from ..limits import guards as limits_guards
+from ..limits import parse as limits_parse
+from ..limits.parse import LIMITS, UNLIMITED
+from ..sysctl import parse as sysctl_parse
+from . import parse as own
+from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values
+from .runtime import amount_of, numbers_of
+from .schema import AUTO
+from .share import Share, share
+
+_DEVCONF = "/proc/sys/net/core/devconf_inherit_init_net"
+
+
+class Resolved(NamedTuple):
+    """late: limits that depend on a device which is not there now. least: limits that are a minimum. invalid:
+    why no container would start."""
+
+    values: Values
+    notes: Sequence[str] = ()
+    late: Sequence[str] = ()
+    least: Collection[str] = ()
+    invalid: str = ""
+
+
+def resolved(setting: Setting, context: Context, spec: Checked, runtime: str) -> Resolved:
+    """Values of a setting. spec: the area of its declaration. Raises HostError."""
+    topic = own.taken_apart(setting.key)[1]
+    if topic == SHM_SIZE:
+        return Resolved({SIZE: setting.claim})
+    if setting.claim != AUTO:
+        return _sysctls(own.sysctls(spec), context, "") if topic == SYSCTLS else Resolved(own.ulimits(spec))
+    host, live = context.host, context.runtime
+    release = context.facts.kernel_release() if live else ""
+    devconf = (host.value(_DEVCONF).text if live else None) or "0"
+    shared = share(declared.expected(host), runtime, release, devconf)
+    if topic == SYSCTLS:
+        return _shared_sysctls(shared, context)
+    return _shared_ulimits(shared, context)
+
+
+def _sysctls(declared_values: Mapping[str, str], context: Context, note: str) -> Resolved:
+    """note: text for keys that this kernel lacks; empty if they are an error."""
+    lacking = [key for key in declared_values if context.runtime and _lacks(context, key)]
+    if not lacking:
+        return Resolved(declared_values)
+    words = f"a container of this kernel has no {', '.join(lacking)}"
+    if not note:
+        return Resolved(declared_values, invalid=f"{words}, and no container would start with it")
+    kept = {key: value for key, value in declared_values.items() if key not in lacking}
+    return Resolved(kept, [f"{words}, {note}"])
+
+
+def _lacks(context: Context, key: str) -> bool:
+    return not context.host.exists(sysctl_parse.path_of(key)) or bool(
+        own.shared(key, context.facts.kernel_release())
+    )
+
+
+def _shared_sysctls(shared: Share, context: Context) -> Resolved:
+    texts = {
+        key: _raised(key, text, context) if key in shared.at_least else text
+        for key, text in shared.sysctls.items()
+    }
+    resolved_sysctls = _sysctls(texts, context, "which is left out")
+    notes = [*resolved_sysctls.notes]
+    if shared.unknown:
+        notes.append(f"not known whether a container has its own {', '.join(shared.unknown)}: left out")
+    if shared.open:
+        notes.append(f"computed for the node alone: {', '.join(shared.open)}")
+    return resolved_sysctls._replace(notes=notes)
+
+
+def _raised(key: str, least: str, context: Context) -> str:
+    """The node's value if it is greater, because a minimum lowers nothing."""
+    now = context.host.value(sysctl_parse.path_of(key)).text if context.runtime else None
+    return " ".join(values.tokens(now)) if now is not None and values.reaches(least, now) else least
+
+
+def _shared_ulimits(shared: Share, context: Context) -> Resolved:
+    given = {**shared.ulimits}
+    late = sorted(shared.automatic)
+    if late and limits_auto.has_devices(context):
+        given.update(dict.fromkeys(late, UNLIMITED))
+        late = []
+    notes = [f"{', '.join(late)}: {limits_auto.LEFT}"] if late else []
+    limits = {name: given[name] for name in LIMITS if name in given}
+    return Resolved(limits, notes, late, {*limits} - shared.exact)
+
+
+def raised(asked: Resolved, others: Values, usual: Values) -> Resolved:
+    """The declared limits, with higher limits that a container has without them. others: limits of other
+    files. usual: the runtime's own limits; those that suffice are left alone."""
+    limits: dict[str, str] = {}
+    notes = [*asked.notes]
+    for name, text in asked.values.items():
+        base = others.get(name, usual.get(name))
+        most = _greater(text, base) if base and name in asked.least else text
+        if most == base and name not in others:
+            notes.append(f"{name} is {base} without a default")
+            continue
+        limits[name] = most
+    return asked._replace(values=limits, notes=notes)
+
+
+def _greater(text: str, base: str) -> str:
+    """The greater soft limit and the greater hard limit of two amounts."""
+    try:
+        pairs = [*zip(numbers_of(text), numbers_of(base))]
+    except ValueError:  # a form of a newer version
+        return text
+    return amount_of(":".join(str(-1 if -1 in pair else max(pair)) for pair in pairs))
+
+
+def refusal(topic: str, wanted: Values, context: Context) -> str:
+    """Why no container could start with these limits; empty if it could. Raises HostError."""
+    if topic != ULIMITS:
+        return ""
+    guards = limits_guards.look(context.host, context.runtime, sysctl_d.load(context.host))
+    for name, text in wanted.items():
+        limit = LIMITS[name]
+        amount = limits_parse.amount(limit, text)
+        if name == "nofile" and not limits_parse.is_within(amount.hard, guards.files):
+            return (
+                f"fs.nr_open is {guards.files} ({guards.source}), and no container would start with nofile "
+                f"{amount}: declare fs.nr_open of at least {amount.hard} first"
+            )
+    return ""

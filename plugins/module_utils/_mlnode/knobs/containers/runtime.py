@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A container runtime with defaults for new containers: the interface of podman, docker, crio, containerd and
+kubelet."""
+
+from __future__ import annotations
+
+from typing import Iterable, Mapping, Sequence
+
+from ...host.host import Host
+from ...linux import daemons, kubelets, systemd_conf
+from ...linux.sysctl_d import Line
+from ...model.errors import HostError
+from ...model.record import NamedTuple, regex
+from ...model.setting import BootFile
+from ..limits.parse import UNLIMITED, Amount
+from .parse import Values
+
+#: Name of mlnode's files in folders of drop-ins. It sorts after the usual names, and the last file counts
+FILE = "zz-mlnode-"
+
+_BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/usr/local/sbin")
+_ULIMIT = regex(r"(-?[0-9]{1,19})(?::(-?[0-9]{1,19}))?\Z")
+
+
+class Given(NamedTuple):
+    """State of one topic in the files of a runtime.
+
+    now: values of all its files. others: values of others that mlnode's file repeats, as a list replaces the
+    previous one. where: the place of the last list. beaten: the place of a line that is read after mlnode's
+    and takes values from it; empty if none does. own: values of mlnode's own file.
+    """
+
+    now: Values
+    others: Values
+    where: str = ""
+    beaten: str = ""
+    own: Values = {}
+
+
+class Runtime:
+    """path: the file that mlnode writes, with NAME for the declaration. process: its daemon; empty if a new
+    process reads the files for each container. unit: the daemon's unit. lacks: topic → why it has no default
+    for that, and the remedy."""
+
+    name: str
+    path: str
+    program: str
+    unit = ""
+    process = ""
+    usual: Values = {}
+    lacks: Mapping[str, str] = {}
+    restart = ""
+
+    def installed(self, host: Host) -> bool:
+        """Raises HostError."""
+        if self.unit and systemd_conf.fragment(host, self.unit):
+            return True
+        return any(host.exists(f"{folder}/{self.program}") for folder in _BINARIES)
+
+    def file(self, name: str) -> str:
+        return self.path.replace("NAME", name)
+
+    def obstacle(self, host: Host, topic: str) -> str:
+        """Why its files are not mlnode's to write, or the runtime would not start with them; empty if they
+        are. Raises HostError."""
+        return ""
+
+    def flag(self, host: Host, topic: str) -> str:
+        """The place of an argument of the daemon that overrides its files; empty without one. Raises
+        HostError."""
+        return ""
+
+    def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
+        """name: of the declaration. Raises HostError."""
+        raise NotImplementedError
+
+    def files(self, host: Host, name: str, wants: Mapping[str, Values]) -> list[BootFile]:
+        """The files of a declaration with these values by topic. Raises HostError."""
+        raise NotImplementedError
+
+    def read_files(self, host: Host) -> Sequence[str]:
+        """All files that its daemon reads at its start. Raises HostError."""
+        return ()
+
+    def sources(self, host: Host, topic: str) -> list[str]:
+        """`path:line: text` of all places that set a topic, in the order of reading. Raises HostError."""
+        return []
+
+
+def arguments(host: Host, unit: str) -> list[Line]:
+    """All lines with arguments of a daemon; empty if there is no such unit. Raises HostError."""
+    return kubelets.arguments(host, unit)[1] if systemd_conf.fragment(host, unit) else []
+
+
+def argument(lines: Iterable[Line], *flags: str) -> tuple[str, str]:
+    """Value and place of the last of these flags; two empty texts without one."""
+    last = "", ""
+    names = "|".join(flag.replace("-", "[-]") for flag in flags)
+    pattern = regex(rf"(?:^|[\s\"'=])--?(?:{names})(?![\w-])(?:[= ]+[\"']?([^\s\"']*))?")
+    for line in lines:
+        for match in pattern.finditer(line.value or ""):
+            last = match.group(1) or "", line.where
+    return last
+
+
+def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
+    """Whether its daemon runs, and the file that was changed since its start; empty if none was. Raises
+    HostError."""
+    running = daemons.running(host, {runtime.process}) if runtime.process else None
+    if running is None or running.none:
+        return False, ""
+    if running.hidden:
+        raise HostError("look for", runtime.process, None, f"some processes are hidden: {running.hidden}")
+    starts = [daemons.started(host, daemon.pid) for daemon in running.named(runtime.process)]
+    known = [start for start in starts if start is not None]
+    if not known:
+        return False, ""
+    for path in runtime.read_files(host):
+        changed = host.changed(path)
+        if changed is not None and changed >= min(known):
+            return True, path
+    return True, ""
+
+
+# -- ulimits as runtimes write them: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit) -------
+
+
+def amount_of(text: str) -> str:
+    """The amount of `1024:2048` as limits are declared; the text itself if it is not of that form."""
+    match = _ULIMIT.match(text)
+    if match is None:
+        return text
+    soft, hard = (None if int(word) < 0 else int(word) for word in (match[1], match[2] or match[1]))
+    return str(Amount(soft, hard))
+
+
+def numbers_of(text: str) -> tuple[int, int]:
+    """Soft and hard limit of a declared amount, -1 for no limit."""
+    words = [-1 if word == UNLIMITED else int(word) for word in text.split(":")]
+    return words[0], words[-1]

@@ -1,0 +1,110 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One list or dictionary at the top of a YAML or JSON file, in the forms that settings of a kubelet have.
+
+Python's standard library has no reader of YAML. Any other form is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ..model.record import NamedTuple, regex
+
+_KEY = regex(r"(?:\"([^\"\\]+)\"|'([^']+)'|([A-Za-z0-9_.*/-]+))[ \t]*:(?:[ \t]+(.*))?\Z", re.ASCII)
+_SCALAR = regex(r"(?:\"([^\"\\]*)\"|'([^']*)'|([A-Za-z0-9_./-][^\"'#{}\[\],&!|>%@`]*?))[ \t]*(?:[ \t]#.*)?\Z")
+_ITEM = regex(r"[ \t]*-[ \t]+(.*)\Z")
+
+
+class Member(NamedTuple):
+    """value: a list of texts, or a dictionary of them. line: of the key, from 1."""
+
+    value: Any
+    line: int
+
+
+def find(text: str, key: str) -> Member | None:
+    """The member at the top; None without it. Raises ValueError with the line."""
+    if text.lstrip().startswith("{"):
+        return _of_json(text, key)
+    member: Member | None = None
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        match = _KEY.match(line.rstrip("\r"))
+        if match is None or _name(match) != key:
+            continue
+        if member is not None:
+            raise ValueError(f"line {number}: {key} is there twice")
+        rest = _without_comment(match[4] or "")
+        member = Member(_flow(rest, number) if rest else _block(lines, number), number)
+    return member
+
+
+def _of_json(text: str, key: str) -> Member | None:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"not JSON: {error}") from error
+    place = text.find(f'"{key}"')
+    return Member(document[key], text.count("\n", 0, place) + 1) if key in document else None
+
+
+def _name(match: re.Match[str]) -> str:
+    return match[1] or match[2] or match[3]
+
+
+def _without_comment(text: str) -> str:
+    return re.sub(r"(?:^|[ \t])#.*\Z", "", text).strip()
+
+
+def _flow(text: str, number: int) -> Any:
+    if text in ("null", "~"):
+        return None
+    inner = text[1:-1].strip()
+    words = [word.strip() for word in inner.split(",")] if inner else []
+    if text[0] + text[-1] == "[]":
+        return [_scalar(word, number) for word in words]
+    if text[0] + text[-1] == "{}":
+        return dict(_pair(word, number) for word in words)
+    raise ValueError(f"line {number}: expected a list or a dictionary, got {text[:40]!r}")
+
+
+def _block(lines: list[str], above: int) -> Any:
+    """The lines below a key: a list may have its column."""
+    items: list[str] = []
+    pairs: dict[str, str] = {}
+    indent = ""
+    for number, raw in enumerate(lines[above:], start=above + 1):
+        line = raw.rstrip()
+        if not line or line.lstrip().startswith("#"):
+            continue
+        item = _ITEM.match(line)
+        if not line.startswith((" ", "\t")) and item is None:
+            break
+        begin = line[: len(line) - len(line.lstrip())]
+        if (items or pairs) and begin != indent:
+            raise ValueError(f"line {number}: expected the column of the line before")
+        indent = begin
+        if item is not None and not pairs:
+            items.append(_scalar(item[1], number))
+        elif not items:
+            pairs.update([_pair(line.strip(), number)])
+        else:
+            raise ValueError(f"line {number}: expected an item of the list")
+    return items if items else pairs or None
+
+
+def _pair(text: str, number: int) -> tuple[str, str]:
+    match = _KEY.match(text)
+    if match is None or match[4] is None:
+        raise ValueError(f"line {number}: expected NAME: VALUE, got {text[:40]!r}")
+    return _name(match), _scalar(match[4], number)
+
+
+def _scalar(text: str, number: int) -> str:
+    match = _SCALAR.match(text.strip())
+    if match is None:
+        raise ValueError(f"line {number}: expected a text, got {text[:40]!r}")
+    return next(group for group in match.groups() if group is not None)

@@ -1,0 +1,486 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whole runs: what is written for which runtime, what stays, what is told, and what is put back."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+
+import pytest
+from ansible_collections.mlnode.tuning.tests.unit import door
+from mlnode.engine import boot_run, revert
+from mlnode.linux import toml
+from mlnode.model.errors import DeclarationError, RefusedError
+from mlnode.model.setting import Layer
+
+from .node import CRIO, DOCKER, KUBELET, PODMAN, Engines, apply, declare, look, told
+
+SYSCTLS = {"net.core.somaxconn": 4096}
+VENDOR = "/usr/share/containers/containers.conf"
+NODE = "/etc/containers/containers.conf"
+
+
+def lists(machine: Engines, path: str) -> dict[str, object]:
+    return {entry.path[-1]: entry.value for entry in toml.entries(machine.read(path))}
+
+
+# -- podman --------------------------------------------------------------------------------
+
+
+def test_podmans_drop_in(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    done = apply(machine, sysctls=SYSCTLS, ulimits={"memlock": "unlimited", "nofile": 4096}, shm_size="1GiB")
+    assert machine.read(PODMAN).split("\n")[2:] == [
+        "[containers]",
+        "default_sysctls = [",
+        '  "net.core.somaxconn=4096",',
+        "]",
+        "default_ulimits = [",
+        '  "nofile=4096:4096",',
+        '  "memlock=-1:-1",',
+        "]",
+        'shm_size = "1073741824"',
+        "",
+    ]
+    assert set(told(done).values()) == {"changed"}
+    assert done["podman.ulimits"].reading.runtime.text == "nofile=4096, memlock=unlimited"
+    again = look(machine, sysctls=SYSCTLS, ulimits={"memlock": "unlimited", "nofile": 4096}, shm_size="1GiB")
+    assert {row.status for row in again.values()} == {"ok"}
+
+
+def test_a_list_repeats_the_entries_that_it_replaces(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put(VENDOR, '[containers]\ndefault_sysctls = ["net.ipv4.ping_group_range=0 0"]\n')
+    machine.put(NODE, '[containers]\ndefault_ulimits = ["core=0:0", "nofile=1:2", "new=host"]\n')
+    apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096})
+    assert lists(machine, PODMAN) == {
+        "default_sysctls": ["net.ipv4.ping_group_range=0 0", "net.core.somaxconn=4096"],
+        "default_ulimits": ["core=0:0", "nofile=4096:4096", "new=host"],
+    }
+    # A later change there is repeated by the next run.
+    machine.put(NODE, '[Containers]\nDefault_Ulimits = ["core=1:1"]\n')
+    machine.forget()
+    apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096})
+    assert lists(machine, PODMAN)["default_ulimits"] == ["core=1:1", "nofile=4096:4096"]
+    apply(machine)
+    assert not machine.exists(PODMAN)
+
+
+def test_a_later_file_overrides(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    later = "/etc/containers/containers.conf.d/zzz.conf"
+    machine.put(
+        later, '# site\n[containers]\ndefault_sysctls = ["net.core.somaxconn=128"]\nshm_size = "1g"\n'
+    )
+    for rows in (
+        look(machine, sysctls=SYSCTLS, shm_size="2GiB"),
+        apply(machine, sysctls=SYSCTLS, shm_size="2GiB"),
+    ):
+        assert told(rows) == {"podman.sysctls": "overridden", "podman.shm_size": "overridden"}
+        cause = rows["podman.sysctls"].causes[-1]
+        assert (cause.file, cause.line) == (later, 3)
+        assert rows["podman.sysctls"].reading.runtime.text == "net.core.somaxconn=128"
+    # The same value is no matter, and neither is a list that adds to mlnode's.
+    machine.put(later, '[containers]\ndefault_sysctls = ["a=1", {append=true}]\nshm_size = "2048m"\n')
+    machine.forget()
+    assert set(told(look(machine, sysctls=SYSCTLS, shm_size="2GiB")).values()) == {"ok"}
+
+
+def test_podman_6_reads_one_main_file(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put(VENDOR, '[containers]\ndefault_sysctls = ["a=1"]\n')
+    machine.put(NODE, "[engine]\n")
+    apply(machine, sysctls=SYSCTLS)
+    assert lists(machine, PODMAN)["default_sysctls"] == ["a=1", "net.core.somaxconn=4096"]
+
+    machine.versions["podman"] = "podman version 6.0.0"
+    machine.forget()
+    apply(machine, sysctls=SYSCTLS)
+    assert lists(machine, PODMAN)["default_sysctls"] == ["net.core.somaxconn=4096"]
+
+    machine.versions["podman"] = "nonsense"
+    machine.forget()
+    row = look(machine, sysctls=SYSCTLS)["podman.sysctls"]
+    assert (str(row.status), "it says 'nonsense" in row.reason) == ("unknown", True)
+
+
+def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    apply(machine, sysctls=SYSCTLS)
+    written = machine.read(PODMAN)
+    machine.put(NODE, "[containers]\ndefault_sysctls = [\n")
+    machine.forget()
+    row = apply(machine, sysctls={"net.core.somaxconn": 1})["podman.sysctls"]
+    assert str(row.status) == "unknown"
+    assert row.reason.startswith(f"cannot understand {NODE}: line 3: expected a value, got ''")
+    assert machine.read(PODMAN) == written
+
+
+def test_a_file_of_the_runtime_layer_alone_is_not_written(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    request = door.request("site", "containers", {"shm_size": "1GiB"}, (Layer.RUNTIME,))
+    [row] = [one for one in door.apply(machine, request).rows if "podman" in one.setting.key]
+    assert (str(row.status), machine.exists(PODMAN)) == ("unsupported", False)
+
+
+def test_an_image_gets_the_files(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    request = door.request("site", "containers", {"sysctls": SYSCTLS}, (Layer.BOOT,))
+    door.apply(machine, request)
+    assert lists(machine, PODMAN)["default_sysctls"] == ["net.core.somaxconn=4096"]
+
+
+# -- auto ----------------------------------------------------------------------------------
+
+
+def test_auto_is_what_the_other_areas_have_and_containers_do_not(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    settings = {
+        "vm.swappiness": 10,
+        "net.core.netdev_max_backlog": 5000,
+        "net.ipv4.tcp_rmem": "4096 131072 auto",
+        "net.core.somaxconn": {"at_least": 4096},
+        "net.ipv4.tcp_fin_timeout": 30,
+    }
+    declare(machine, "sysctl", {"settings": settings})
+    declare(machine, "limits", {"nofile": {"login": 65536, "services": "1024:65536", "docker": 4096}})
+    machine.put("/proc/sys/net/core/somaxconn", "8192\n")
+    rows = apply(machine, sysctls="auto", ulimits="auto")
+    row = rows["podman.sysctls"]
+    # A minimum lowers nothing.
+    assert row.reading.want == "net.core.somaxconn=8192, net.ipv4.tcp_fin_timeout=30"
+    assert lists(machine, PODMAN) == {
+        "default_sysctls": ["net.core.somaxconn=8192", "net.ipv4.tcp_fin_timeout=30"],
+    }
+    # Podman gives more by itself.
+    assert (
+        rows["podman.ulimits"].reason
+        == "no declared value has to be set in containers; nofile is 1048576 without a default"
+    )
+    declare(machine, "sysctl", {"settings": {"vm.swappiness": 10}})
+    row = apply(machine, sysctls="auto", ulimits="auto")["podman.sysctls"]
+    assert (str(row.status), row.reason) == ("ok", "no declared value has to be set in containers")
+    assert not machine.exists(PODMAN)
+
+
+def test_a_limit_of_another_file_is_not_lowered(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman", "dockerd")
+    machine.put(NODE, '[containers]\ndefault_ulimits = ["nofile=512:1048576", "core=-1:-1"]\n')
+    machine.put(DOCKER, '{"default-ulimits": {"nofile": {"Name": "nofile", "Hard": 2048, "Soft": 2048}}}')
+    declare(machine, "limits", {"nofile": "1024:65536", "core": 0, "memlock": {"services": "unlimited"}})
+    apply(machine, ulimits="auto")
+    assert lists(machine, PODMAN)["default_ulimits"] == ["nofile=1024:1048576", "core=0:0", "memlock=-1:-1"]
+    assert machine.json()["default-ulimits"]["nofile"] == {"Name": "nofile", "Hard": 65536, "Soft": 2048}
+    machine.forget()
+    assert set(told(look(machine, ulimits="auto")).values()) == {"ok"}
+    apply(machine, ulimits={"nofile": 4096})
+    assert lists(machine, PODMAN)["default_ulimits"] == ["nofile=4096:4096", "core=-1:-1"]
+
+
+def test_a_service_has_its_own_limit(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    declare(machine, "limits", {"nofile": {"services": 65536, "docker": 4096}})
+    apply(machine, ulimits="auto")
+    assert machine.json()["default-ulimits"]["nofile"]["Hard"] == 4096
+
+
+def test_locked_memory_is_unlimited_on_a_node_with_rdma_and_stays_without_its_driver(
+    tmp_path: pathlib.Path,
+) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    declare(machine, "limits", {"memlock": "auto"})
+    row = apply(machine, ulimits="auto")["podman.ulimits"]
+    assert (str(row.status), machine.exists(PODMAN)) == ("ok", False)
+    assert "neither an RDMA device nor a GPU is here" in row.reason
+
+    machine.put("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n")
+    machine.forget()
+    apply(machine, ulimits="auto")
+    assert lists(machine, PODMAN)["default_ulimits"] == ["memlock=-1:-1"]
+    shutil.rmtree(f"{machine.root}/sys/class/infiniband/mlx5_0")
+    machine.forget()
+    assert told(apply(machine, ulimits="auto")) == {"podman.ulimits": "ok"}
+    assert lists(machine, PODMAN)["default_ulimits"] == ["memlock=-1:-1"]
+
+
+def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.remove("/proc/sys/net/ipv4/tcp_fin_timeout")
+    declare(machine, "sysctl", {"settings": {"net.core.somaxconn": 4096, "net.ipv4.tcp_fin_timeout": 30}})
+    row = apply(machine, sysctls="auto")["podman.sysctls"]
+    assert row.reading.want == "net.core.somaxconn=4096"
+    assert "a container of this kernel has no net.ipv4.tcp_fin_timeout, which is left out" in row.reading.note
+    with pytest.raises(
+        DeclarationError, match=r"has no net\.ipv4\.tcp_fin_timeout, and no container would start"
+    ):
+        apply(machine, sysctls={"net.ipv4.tcp_fin_timeout": 30})
+    with pytest.raises(RefusedError, match=r"fs\.nr_open is 1048576 .* at least 2097152"):
+        apply(machine, ulimits={"nofile": 2097152})
+
+
+# -- docker --------------------------------------------------------------------------------
+
+THEIRS = (
+    '{\n    "debug": true,\n    "default-ulimits": {"nproc": {"Name": "nproc", "Hard": 9, "Soft": 9}}\n}\n'
+)
+
+
+def test_docker_keeps_the_operators_file(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.put(DOCKER, THEIRS)
+    rows = apply(machine, sysctls=SYSCTLS, ulimits={"nofile": "1024:4096"}, shm_size="16GiB")
+    assert told(rows) == {
+        "docker.sysctls": "unsupported",
+        "docker.ulimits": "changed",
+        "docker.shm_size": "changed",
+    }
+    assert rows["docker.sysctls"].reason.startswith("Docker has no default sysctls")
+    text = machine.read(DOCKER)
+    assert text.startswith('{\n    "default-shm-size": "16g",\n    "debug": true,\n')
+    assert machine.json()["default-ulimits"] == {
+        "nproc": {"Name": "nproc", "Hard": 9, "Soft": 9},
+        "nofile": {"Name": "nofile", "Hard": 4096, "Soft": 1024},
+    }
+    machine.put(DOCKER, text.replace('"debug": true', '"debug": false,\n    "live-restore": true'))
+    machine.forget()
+    apply(machine, shm_size="1536MiB")
+    assert machine.json() == {
+        **json.loads(THEIRS),
+        "debug": False,
+        "live-restore": True,
+        "default-shm-size": "1536m",
+    }
+    machine.forget()
+    apply(machine)
+    assert machine.json() == {**json.loads(THEIRS), "debug": False, "live-restore": True}
+    assert '    "debug": false,\n    "live-restore": true,' in machine.read(DOCKER)
+
+
+def test_dockers_file_comes_and_goes(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    apply(machine, shm_size="1000")
+    assert machine.json() == {"default-shm-size": "1000"}
+    machine.forget()
+    apply(machine, shm_size="1024")
+    assert machine.json() == {"default-shm-size": "1k"}
+    machine.forget()
+    apply(machine)
+    assert not machine.exists(DOCKER)
+
+
+def test_a_value_of_the_operator_returns(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.put(DOCKER, '{"default-shm-size": "1g"}')
+    before = machine.tuned()
+    apply(machine, shm_size="2GiB")
+    assert machine.read(DOCKER) == '{"default-shm-size": "2g"}'
+    apply(machine)
+    assert machine.tuned() == before
+    apply(machine, shm_size="2GiB")
+    revert.revert(machine)
+    assert machine.read(DOCKER) == '{"default-shm-size": "1g"}'
+
+
+def test_a_size_that_is_right_keeps_its_spelling(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.put(DOCKER, '{"default-shm-size": "1024 MB"}')
+    assert told(apply(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
+    assert machine.read(DOCKER) == '{"default-shm-size": "1024 MB"}'
+
+
+def test_two_declarations_share_dockers_file(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    apply(machine, "a", shm_size="1GiB")
+    apply(machine, "b", ulimits={"nofile": 4096})
+    assert sorted(machine.json()) == ["default-shm-size", "default-ulimits"]
+    apply(machine, "a")
+    assert sorted(machine.json()) == ["default-ulimits"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"debug": true', "line 1: expected '}', got ''"),
+        ('{"debug": true} x', "line 1: expected the end, got 'x'"),
+        ('{"a": 1, "a": 2}', "line 1: a is there twice"),
+        ("[]", "line 1: expected '{', got '[]'"),
+        ('{\n  "a": 1,\n}', "Expecting value"),
+    ],
+)
+def test_a_file_that_docker_could_not_read_stays(tmp_path: pathlib.Path, text: str, said: str) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.put(DOCKER, text)
+    row = apply(machine, shm_size="1GiB")["docker.shm_size"]
+    assert (str(row.status), said in row.reason) == ("unknown", True), row.reason
+    assert machine.read(DOCKER) == text
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("/usr/sbin/dockerd --default-shm-size 1g", "has --default-shm-size, and dockerd does not start"),
+        ("/usr/sbin/dockerd --config-file=/srv/d.json", "makes dockerd read /srv/d.json"),
+    ],
+)
+def test_dockers_arguments_come_first(tmp_path: pathlib.Path, command: str, said: str) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.starts("docker", command)
+    row = apply(machine, shm_size="1GiB")["docker.shm_size"]
+    assert (str(row.status), said in row.reason) == ("unsupported", True), row.reason
+    assert "/usr/lib/systemd/system/docker.service:2" in row.reason
+    assert not machine.exists(DOCKER)
+
+
+# -- daemons -------------------------------------------------------------------------------
+
+
+def test_a_running_daemon_reads_the_file_at_its_restart(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.daemon("dockerd", age=100)
+    assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "drifted"}
+    row = apply(machine, shm_size="1GiB")["docker.shm_size"]
+    assert str(row.status) == "pending_reboot"
+    assert "not read yet by dockerd (systemctl restart docker)" in row.reason
+
+    machine.daemon("dockerd", age=-100)
+    machine.forget()
+    assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
+
+
+def test_crio_has_both_lists(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "crio")
+    machine.put("/etc/crio/crio.conf", '[crio.runtime]\ndefault_sysctls = ["kernel.sem=1 2 3 4"]\n')
+    machine.put("/etc/crio/crio.conf.d/10-a", '[crio]\nruntime.default_ulimits = ["core=0:0"]\n')
+    machine.daemon("crio", age=100)
+    rows = apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096}, shm_size="1GiB")
+    assert told(rows) == {
+        "crio.sysctls": "pending_reboot",
+        "crio.ulimits": "pending_reboot",
+        "crio.shm_size": "unsupported",
+    }
+    assert lists(machine, CRIO) == {
+        "default_sysctls": ["kernel.sem=1 2 3 4", "net.core.somaxconn=4096"],
+        "default_ulimits": ["core=0:0", "nofile=4096:4096"],
+    }
+    assert machine.read(CRIO).split("\n")[2] == "[crio.runtime]"
+
+
+def test_an_argument_of_crio_overrides(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "crio")
+    machine.starts("crio", "/usr/bin/crio --default-sysctls=a=1")
+    row = apply(machine, sysctls=SYSCTLS)["crio.sysctls"]
+    assert (str(row.status), row.causes[-1].line) == ("overridden", 2)
+
+
+def test_containerd_says_what_to_do(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "containerd")
+    rows = apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096}, shm_size="1GiB")
+    assert set(told(rows).values()) == {"unsupported"}
+    # It serves Docker alone there.
+    machine.starts("docker", "/usr/sbin/dockerd")
+    machine.starts("containerd", "/usr/bin/containerd")
+    assert not [key for key in apply(machine, sysctls=SYSCTLS) if key.startswith("containerd")]
+
+
+# -- kubelet -------------------------------------------------------------------------------
+
+_DROP_INS = "--config=/var/lib/kubelet/config.yaml --config-dir=/etc/kubernetes/kubelet.conf.d"
+CONFIG = "/var/lib/kubelet/config.yaml"
+
+
+def kubelet(folder: pathlib.Path, arguments: str = _DROP_INS) -> Engines:
+    machine = Engines.made(folder, "kubelet")
+    machine.starts("kubelet", f"/usr/bin/kubelet {arguments}")
+    return machine
+
+
+def test_pods_may_ask_for_what_is_allowed(tmp_path: pathlib.Path) -> None:
+    machine = kubelet(tmp_path)
+    machine.put(
+        CONFIG, "kind: KubeletConfiguration\nallowedUnsafeSysctls:\n- kernel.msg*\n- net.ipv4.tcp_fin_*\n"
+    )
+    machine.put("/etc/kubernetes/kubelet.conf.d/10-a.conf", "maxPods: 200\n")
+    values = {**SYSCTLS, "net.ipv4.tcp_fin_timeout": 30}
+    row = apply(machine, sysctls=values)["kubelet.sysctls"]
+    assert (str(row.status), "none by themselves" in row.reason) == ("clamped", True)
+    assert machine.read(KUBELET).split("\n")[2:] == [
+        "apiVersion: kubelet.config.k8s.io/v1beta1",
+        "kind: KubeletConfiguration",
+        "allowedUnsafeSysctls:",
+        '- "kernel.msg*"',
+        '- "net.ipv4.tcp_fin_*"',
+        '- "net.core.somaxconn"',
+        "",
+    ]
+    machine.put("/etc/kubernetes/kubelet.conf.d/zzz.conf", "allowedUnsafeSysctls: []\n")
+    machine.forget()
+    row = look(machine, sysctls=values)["kubelet.sysctls"]
+    assert (str(row.status), row.causes[-1].file) == ("overridden", "/etc/kubernetes/kubelet.conf.d/zzz.conf")
+
+
+def test_all_pods_get_defaults_where_the_kubelet_has_them(tmp_path: pathlib.Path) -> None:
+    machine = kubelet(tmp_path)
+    machine.put(
+        CONFIG, 'featureGates:\n  DefaultPodSysctls: true\ndefaultPodSysctls: {"net.core.somaxconn": "1"}\n'
+    )
+    # The gate is unknown to an older kubelet, which does not start with it; the version decides.
+    assert str(apply(machine, sysctls=SYSCTLS)["kubelet.sysctls"].status) == "clamped"
+    machine.versions["kubelet"] = "Kubernetes v1.37.0"
+    machine.forget()
+    row = apply(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
+    assert (str(row.status), row.reading.runtime.text) == ("changed", "net.core.somaxconn=4096")
+    assert machine.read(KUBELET).split("\n")[4:] == ["defaultPodSysctls:", '  net.core.somaxconn: "4096"', ""]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ("--config=/x", "unsupported", "start it with --config-dir=/etc/kubernetes/kubelet.conf.d"),
+        ("--config-dir /srv/k", "unsupported", "makes the kubelet read /srv/k instead"),
+        (f"{_DROP_INS} --allowed-unsafe-sysctls=a", "overridden", "kubelet.service:2 overrides the file"),
+    ],
+)
+def test_the_kubelets_arguments_come_first(
+    tmp_path: pathlib.Path, arguments: str, status: str, said: str
+) -> None:
+    row = apply(kubelet(tmp_path, arguments), sysctls=SYSCTLS)["kubelet.sysctls"]
+    assert (str(row.status), said in row.reason) == (status, True), row.reason
+
+
+def test_yaml_that_is_not_understood_is_unknown(tmp_path: pathlib.Path) -> None:
+    machine = kubelet(tmp_path)
+    machine.put(CONFIG, "allowedUnsafeSysctls: &list\n- a\n")
+    row = apply(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
+    assert (str(row.status), machine.exists(KUBELET)) == ("unknown", False)
+    assert row.reason == f"cannot understand {CONFIG}: line 1: expected a list or a dictionary, got '&list'"
+
+
+# -- boot and explanation ------------------------------------------------------------------
+
+
+def test_the_boot_service_restores_a_file(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    apply(machine, shm_size="1GiB")
+    written = machine.read(PODMAN)
+    machine.remove(PODMAN)
+    machine.forget()
+    request = door.request("site", "containers", {"shm_size": "1GiB"}, alone=True)
+    _outcome, errors = boot_run.apply_each(machine, request)
+    assert (errors, machine.read(PODMAN)) == ([], written)
+
+
+def test_every_line_that_sets_it(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman", "dockerd")
+    machine.put(VENDOR, '[containers]\nshm_size = "1g"\n')
+    apply(machine, shm_size="2GiB")
+    kind = door.KINDS["containers"]
+    assert kind.boot_sources("containers.podman.shm_size", machine) == [
+        f"{VENDOR}:2: shm_size = 1073741824",
+        f"{PODMAN}:4: shm_size = 2147483648",
+    ]
+    assert kind.boot_sources("containers.docker.shm_size", machine) == [
+        f"{DOCKER}:2: default-shm-size = 2147483648"
+    ]
+    assert kind.boot_sources("containers.docker.sysctls", machine) == []

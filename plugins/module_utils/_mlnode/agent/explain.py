@@ -12,7 +12,6 @@ from ..host.host import Host
 from ..knobs.sysctl import containers
 from ..knobs.sysctl import parse as sysctl_parse
 from ..model.errors import DeclarationError, MlnodeError, printable, shown
-from ..model.setting import Setting
 from ..report import grid, paint
 from . import history, rows
 from .node import NodeRow, survey
@@ -72,18 +71,11 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "put_back": past.words if past else "never",
         "path": data["path"],
         "severity": data["severity"],
-        **_containers(host, row.setting),
+        "containers": containers.words(host, key) if kind == "sysctl" else None,
         "purpose": row.info.reason,
         "source": row.info.source,
         "boot_lines": rows.boot_sources(host) if kind == rows.KIND else KINDS[kind].boot_sources(key, host),
     }
-
-
-def _containers(host: Host, setting: Setting) -> dict[str, str]:
-    """The value of a sysctl in new containers; nothing for other settings."""
-    if setting.kind != "sysctl":
-        return {}
-    return {"containers": containers.words(host, setting.key)}
 
 
 #: Columns of the names

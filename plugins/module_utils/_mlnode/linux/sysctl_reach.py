@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Values of keys of /proc/sys in a new container: the node's, a copy of it, or the kernel's default.
 
-Read in the sources of Linux 5.10, 6.1, 6.12 and 7.3. tests/system/test_sysctl_reach.py compares with the
-running kernel, and tests/lab/test_sysctl_reach.py with a machine whose values it changes.
+Read in the sources of Linux 5.10, 6.1, 6.12 and 7.3, and seen on 6.16. tests/system/test_sysctl_reach.py
+compares with the running kernel, and tests/lab/test_sysctl_reach.py with a machine whose values it changes.
 
 A container has its own namespaces for the network, IPC, host name and processes, and rarely one of users. A
 rule holds for each file that the named source registers. A key without a rule is unknown.
@@ -179,7 +179,7 @@ _CHANGES: Mapping[str, Change] = {
     },
     # net_core_table, later netns_core_table
     "net/core/optmem_max": Change(_A, (6, 1), (6, 12)),
-    "net/core/tstamp_allow_data": Change(_A, (6, 12), (6, 18)),
+    "net/core/tstamp_allow_data": Change(_A, (6, 12), (6, 16)),
     # ipv4_table, later ipv4_net_table; stable releases have it as well
     "net/ipv4/icmp_msgs_burst": Change(_A, (5, 10), (6, 12)),
     "net/ipv4/icmp_msgs_per_sec": Change(_A, (5, 10), (6, 12)),
@@ -188,7 +188,7 @@ _CHANGES: Mapping[str, Change] = {
     "net/ipv4/route/min_pmtu": Change(_A, (5, 10), (6, 1)),
     "net/ipv4/route/mtu_expires": Change(_A, (5, 10), (6, 1)),
     # kernel/pid.c: a variable of the machine
-    "kernel/pid_max": Change(_G, (6, 12), (6, 18)),
+    "kernel/pid_max": Change(_G, (6, 12), (6, 16)),
 }
 
 #: Folders with one reach for every key, known or not

@@ -26,7 +26,7 @@ notes:
     refused, and a container that may not raise its limits is V(unsupported) and gets no file.
   - Another drop-in of the same unit or another file in C(limits.d) takes precedence if its name sorts after C(zz-mlnode-).
     So do lines of PAM for a user or a group; the row lists them.
-  - Limits that the container runtime sets for each container are not changed.
+  - Limits that the container runtime sets for each container are not changed. See M(mlnode.tuning.container_defaults).
   - V(auto) of O(memlock) stays in effect if a later run finds no device, as a driver may be late.
   - In an image build (O(layers) is V([boot])) drop-ins are written for the services of the image.
 seealso:

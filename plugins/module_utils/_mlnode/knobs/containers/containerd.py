@@ -39,8 +39,8 @@ class Containerd(Runtime):
         "mlnode render pod",
     }
 
-    def installed(self, host: Host) -> bool:
-        if not super().installed(host):
+    def look_for(self, host: Host) -> bool:
+        if not super().look_for(host):
             return False
         docker = bool(systemd_conf.fragment(host, "docker.service"))
         return not docker or any(systemd_conf.fragment(host, unit) for unit in _KUBELETS)

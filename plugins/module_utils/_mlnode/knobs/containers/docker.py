@@ -19,7 +19,7 @@ from ...model import json_members
 from ...model.errors import HostError
 from ...model.setting import BootFile
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
-from .runtime import Given, Runtime, argument, arguments, numbers_of
+from .runtime import Given, Runtime, argument, arguments, numbers_of, size_of
 
 #: Modules that are loaded by name to write a shared file; this area adds them to the agent
 BRINGS = (edited_file,)
@@ -105,13 +105,7 @@ def _values(topic: str, raw: Any) -> dict[str, str]:
     """As they are declared. A size of Docker is a text with a unit; names of fields are in any case of
     letters (go-units, Ulimit)."""
     if topic == SHM_SIZE:
-        from .schema import OPTIONS
-
-        form = OPTIONS[SHM_SIZE].form
-        try:
-            return {SIZE: form.spelled(str(raw)) if form else str(raw)}
-        except ValueError:
-            return {SIZE: str(raw)}
+        return {SIZE: size_of(str(raw), 1024)}
     values: dict[str, str] = {}
     for name, entry in raw.items() if isinstance(raw, Mapping) else ():
         fields = (

@@ -16,7 +16,7 @@ from ...linux import drop_ins, toml
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
-from .runtime import FILE, Given, amount_of, numbers_of
+from .runtime import FILE, Given, amount_of, numbers_of, size_of
 
 #: Topic → key, for both
 KEYS = {SYSCTLS: "default_sysctls", ULIMITS: "default_ulimits", SHM_SIZE: "shm_size"}
@@ -61,23 +61,13 @@ def entries(host: Host, path: str) -> list[toml.Entry]:
 
 def _values(topic: str, raw: Any) -> dict[str, str]:
     if topic == SHM_SIZE:
-        return {SIZE: _size(str(raw))}
+        # Unlike --shm-size, this has factors of 1000 (libpod/runtime_ctr.go: FromHumanSize): 1GiB is 954 MiB.
+        return {SIZE: size_of(str(raw), 1000)}
     items = [item for item in raw if isinstance(item, str)] if isinstance(raw, list) else []
     pairs = [item.partition("=") for item in items if item]
     if topic == ULIMITS:
         return {name: amount_of(value) for name, _equals, value in pairs}
     return {name.strip(): " ".join(value.split()) for name, _equals, value in pairs}
-
-
-def _size(text: str) -> str:
-    """In bytes; the text itself if it is not a size."""
-    from .schema import OPTIONS
-
-    form = OPTIONS[SHM_SIZE].form
-    try:
-        return form.spelled(text) if form else text
-    except ValueError:
-        return text
 
 
 def _append(raw: Any) -> bool | None:

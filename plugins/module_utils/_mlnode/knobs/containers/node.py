@@ -112,7 +112,7 @@ def raised(asked: Resolved, others: Values, usual: Values) -> Resolved:
         base = others.get(name, usual.get(name))
         most = _greater(text, base) if base and name in asked.least else text
         if most == base and name not in others:
-            notes.append(f"{name} is {base} without a default")
+            notes.append(f"{name} is at least {base} without a default")
             continue
         limits[name] = most
     return asked._replace(values=limits, notes=notes)
@@ -140,4 +140,7 @@ def refusal(topic: str, wanted: Values, context: Context) -> str:
                 f"fs.nr_open is {guards.files} ({guards.source}), and no container would start with nofile "
                 f"{amount}: declare fs.nr_open of at least {amount.hard} first"
             )
+        ceiling = guards.ceiling(limit, amount)
+        if ceiling:
+            return f"no container would start with {name} {amount}, as {ceiling}"
     return ""

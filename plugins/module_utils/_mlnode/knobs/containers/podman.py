@@ -79,8 +79,9 @@ def _from_6(host: Host, own: str) -> _Order:
 class Podman(Runtime):
     name = program = "podman"
     path = f"{_FOLDER}/{FILE}NAME.conf"
-    #: pkg/specgen/generate/oci.go: addRlimits(), or the hard limits of podman itself if they are lower
-    usual: Values = {"nofile": "1048576", "nproc": "4194304"}
+    #: pkg/specgen/generate/oci_linux.go: addRlimits(), for root. Newer versions give a million processes.
+    #: Podman 4.3 gives kernel.pid_max, which is 32768 or more
+    usual: Values = {"nofile": "1048576", "nproc": "32768"}
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         own = self.file(name)

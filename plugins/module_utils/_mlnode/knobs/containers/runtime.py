@@ -5,6 +5,7 @@ kubelet."""
 
 from __future__ import annotations
 
+import re
 from typing import Iterable, Mapping, Sequence
 
 from ...host.host import Host
@@ -19,7 +20,11 @@ from .parse import Values
 #: Name of mlnode's files in folders of drop-ins. It sorts after the usual names, and the last file counts
 FILE = "zz-mlnode-"
 
+#: Daemons that read their files when they start
+PROCESSES = ("dockerd", "crio", "kubelet")
+
 _BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/usr/local/sbin")
+_SIZE = regex(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([KMGTP])?i?b?\Z", re.ASCII | re.IGNORECASE)
 _ULIMIT = regex(r"(-?[0-9]{1,19})(?::(-?[0-9]{1,19}))?\Z")
 
 
@@ -54,6 +59,10 @@ class Runtime:
 
     def installed(self, host: Host) -> bool:
         """Raises HostError."""
+        return host.once(f"containers.{self.name}", lambda: self.look_for(host), of_files=True)
+
+    def look_for(self, host: Host) -> bool:
+        """As installed(). Raises HostError."""
         if self.unit and systemd_conf.fragment(host, self.unit):
             return True
         return any(host.exists(f"{folder}/{self.program}") for folder in _BINARIES)
@@ -107,8 +116,10 @@ def argument(lines: Iterable[Line], *flags: str) -> tuple[str, str]:
 def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
     """Whether its daemon runs, and the file that was changed since its start; empty if none was. Raises
     HostError."""
-    running = daemons.running(host, {runtime.process}) if runtime.process else None
-    if running is None or running.none:
+    if not runtime.process:
+        return False, ""
+    running = host.once("containers.daemons", lambda: daemons.running(host, PROCESSES))
+    if running.none:
         return False, ""
     if running.hidden:
         raise HostError("look for", runtime.process, None, f"some processes are hidden: {running.hidden}")
@@ -121,6 +132,21 @@ def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
         if changed is not None and changed >= min(known):
             return True, path
     return True, ""
+
+
+# -- sizes as runtimes read them (go-units, parseSize) ------------------------------------------------
+
+
+def size_of(text: str, factor: int) -> str:
+    """Bytes of a size; the text itself if it is not one. factor: of a unit; `i` makes no difference."""
+    match = _SIZE.match(text)
+    if match is None:
+        return text
+    return str(int(_number(match[1]) * factor ** " KMGTP".index((match[2] or " ").upper())))
+
+
+def _number(text: str) -> float:
+    return float(text) if "." in text else int(text)
 
 
 # -- ulimits as runtimes write them: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit) -------

@@ -77,6 +77,7 @@ WRITTEN: dict[str, tuple[Callable[[pathlib.Path], Machine], dict[str, Any], int]
     ),
     "irq": (_irq, {"rules": [{**RULE, "strategy": "spread"}], "irqbalance": "agree"}, 3),
     "nccl": (_plain, {"variables": {"NCCL_DEBUG": "WARN"}}, 1),
+    "containers": (functools.partial(made, CASES["containers"]), CASES["containers"].spec, 1),
     "nic": (NicNode.made, {"rules": [{**RULE, "mtu": 9000}]}, 1),
     "rail": (RailNode.made, {"rules": [{**RULE, "arp_ignore": 1}]}, 1),
     "qos": (QosNode.made, {"rules": [{**ROCE, **RULE}]}, 1),

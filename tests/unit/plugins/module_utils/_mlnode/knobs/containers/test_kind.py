@@ -83,9 +83,18 @@ def test_a_later_file_overrides(tmp_path: pathlib.Path) -> None:
         assert (cause.file, cause.line) == (later, 3)
         assert rows["podman.sysctls"].reading.runtime.text == "net.core.somaxconn=128"
     # The same value is no matter, and neither is a list that adds to mlnode's.
-    machine.put(later, '[containers]\ndefault_sysctls = ["a=1", {append=true}]\nshm_size = "2048m"\n')
+    machine.put(later, '[containers]\ndefault_sysctls = ["a=1", {append=true}]\nshm_size = "2147483648b"\n')
     machine.forget()
     assert set(told(look(machine, sysctls=SYSCTLS, shm_size="2GiB")).values()) == {"ok"}
+
+
+def test_units_of_podman_have_factors_of_1000(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    for text, size in (("1GiB", 10**9), ("1.5 k", 1500), ("65536k", 65536000), ("2T", 2 * 10**12)):
+        machine.put(VENDOR, f'[containers]\nshm_size = "{text}"\n')
+        machine.forget()
+        row = look(machine, shm_size="1GiB")["podman.shm_size"]
+        assert (str(row.status), row.reading.runtime.text) == ("drifted", str(size))
 
 
 def test_podman_6_reads_one_main_file(tmp_path: pathlib.Path) -> None:
@@ -157,7 +166,7 @@ def test_auto_is_what_the_other_areas_have_and_containers_do_not(tmp_path: pathl
     # Podman gives more by itself.
     assert (
         rows["podman.ulimits"].reason
-        == "no declared value has to be set in containers; nofile is 1048576 without a default"
+        == "no declared value has to be set in containers; nofile is at least 1048576 without a default"
     )
     declare(machine, "sysctl", {"settings": {"vm.swappiness": 10}})
     row = apply(machine, sysctls="auto", ulimits="auto")["podman.sysctls"]
@@ -218,6 +227,14 @@ def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
         apply(machine, sysctls={"net.ipv4.tcp_fin_timeout": 30})
     with pytest.raises(RefusedError, match=r"fs\.nr_open is 1048576 .* at least 2097152"):
         apply(machine, ulimits={"nofile": 2097152})
+
+
+def test_a_node_that_is_a_container_cannot_give_more_than_it_has(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.process(1, "systemd", parent=0, caps="0000000000000000", memlock="8388608")
+    with pytest.raises(RefusedError, match=r"would start with memlock unlimited, as this container may not"):
+        apply(machine, ulimits={"memlock": "unlimited"})
+    assert set(told(apply(machine, ulimits={"memlock": 8388608})).values()) == {"changed"}
 
 
 # -- docker --------------------------------------------------------------------------------
@@ -285,9 +302,11 @@ def test_a_value_of_the_operator_returns(tmp_path: pathlib.Path) -> None:
 
 def test_a_size_that_is_right_keeps_its_spelling(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "dockerd")
-    machine.put(DOCKER, '{"default-shm-size": "1024 MB"}')
-    assert told(apply(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
-    assert machine.read(DOCKER) == '{"default-shm-size": "1024 MB"}'
+    for text in ("1024 MB", "1.0g", "1073741824"):
+        machine.put(DOCKER, f'{{"default-shm-size": "{text}"}}')
+        machine.forget()
+        assert told(apply(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
+        assert machine.read(DOCKER) == f'{{"default-shm-size": "{text}"}}'
 
 
 def test_two_declarations_share_dockers_file(tmp_path: pathlib.Path) -> None:
@@ -381,6 +400,7 @@ def test_containerd_says_what_to_do(tmp_path: pathlib.Path) -> None:
     # It serves Docker alone there.
     machine.starts("docker", "/usr/sbin/dockerd")
     machine.starts("containerd", "/usr/bin/containerd")
+    machine.forget()
     assert not [key for key in apply(machine, sysctls=SYSCTLS) if key.startswith("containerd")]
 
 
@@ -477,7 +497,7 @@ def test_every_line_that_sets_it(tmp_path: pathlib.Path) -> None:
     apply(machine, shm_size="2GiB")
     kind = door.KINDS["containers"]
     assert kind.boot_sources("containers.podman.shm_size", machine) == [
-        f"{VENDOR}:2: shm_size = 1073741824",
+        f"{VENDOR}:2: shm_size = 1000000000",
         f"{PODMAN}:4: shm_size = 2147483648",
     ]
     assert kind.boot_sources("containers.docker.shm_size", machine) == [

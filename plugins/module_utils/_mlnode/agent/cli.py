@@ -363,6 +363,7 @@ _COMMANDS = {
     "nccl": _nccl,
     "audit": _of("verdicts", "audit"),
     "preflight": _of("verdicts", "preflight"),
+    "job": _of("job", "job"),
     "render": _of("switch_side", "command"),
     "metrics": _metrics,
     "pull": _pull,

@@ -158,15 +158,8 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
     elif name == "job":
         one.add_argument("--json", action="store_true", help="print JSON instead of text")
         for option, (word, about) in _JOBS.items():
-            kind = int if option == "pid" else str
-            one.add_argument(
-                f"--{option.replace('_', '-')}",
-                action="append",
-                type=kind,
-                default=[],
-                metavar=word,
-                help=about,
-            )
+            form = int if option == "--pid" else str
+            one.add_argument(option, action="append", type=form, default=[], metavar=word, help=about)
     elif name == "explain":
         one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     elif name in _WAITING:

@@ -32,10 +32,20 @@ _DONE = 0
 
 
 class Answer(NamedTuple):
-    """unknown: why there is no value; empty if there is one."""
+    """unknown: why there is no value; empty if there is one. errno: of the HostError, if the kernel gave
+    one."""
 
     value: Any
     unknown: str = ""
+    errno: int | None = None
+
+
+def direct(work: Work) -> Answer:
+    """The answer of a work in this process."""
+    try:
+        return Answer(work())
+    except HostError as error:
+        return Answer(None, str(error), error.errno)
 
 
 class _Child(NamedTuple):
@@ -86,8 +96,7 @@ def _take(child: _Child, found: list[Answer], count: int, each: float, end: floa
 
 
 def _answer(line: bytes) -> Answer:
-    value, unknown = json.loads(line)
-    return Answer(value, unknown)
+    return Answer(*json.loads(line))
 
 
 def _start(works: Sequence[Work]) -> _Child:
@@ -117,13 +126,7 @@ def _run(works: Sequence[Work], writer: int) -> None:
 
 
 def _send(writer: int, work: Work) -> None:
-    try:
-        answer = [work(), ""]
-    except HostError as error:
-        answer = [None, str(error)]
-    except OSError as error:
-        answer = [None, str(HostError("look at", error.filename or "a file", error.errno))]
-    line = json.dumps(answer).encode("ascii")
+    line = json.dumps(direct(work)).encode("ascii")
     if len(line) > _MOST_BYTES:
         line = json.dumps([None, f"expected at most {_MOST_BYTES} bytes, got {len(line)}"]).encode("ascii")
     line += b"\n"

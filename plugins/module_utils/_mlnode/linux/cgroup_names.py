@@ -9,6 +9,7 @@ Below a user's own service, a container is that user's claim, and no name there 
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ..model.record import NamedTuple, regex
@@ -76,6 +77,7 @@ class Group(NamedTuple):
     job: Job
 
 
+@functools.lru_cache(maxsize=1024)  # the processes of a container share their text
 def of(text: str) -> Group:
     """The group of a process, from its /proc/PID/cgroup."""
     paths = _ROW.findall(text) or ["/"]

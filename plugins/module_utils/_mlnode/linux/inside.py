@@ -48,16 +48,7 @@ def ask(host: Host, works: Sequence[Work]) -> list[Answer]:
     """The answers of works, in a child if this is a machine. Raises HostError."""
     if not works:
         return []
-    if host.live:
-        return child.answers(works, _EACH, _TOTAL)
-    return [_directly(work) for work in works]
-
-
-def _directly(work: Work) -> Answer:
-    try:
-        return Answer(work())
-    except HostError as error:
-        return Answer(None, str(error))
+    return child.answers(works, _EACH, _TOTAL) if host.live else [*map(child.direct, works)]
 
 
 def _still(host: Host, process: JobProcess) -> None:
@@ -117,10 +108,11 @@ def network_of(answer: Answer, paths: Sequence[str]) -> Network:
 
 class Environment(NamedTuple):
     """variables: name → value of the known ones; None for a value that was left out. unknown: why some may be
-    missing."""
+    missing. gone: the process has ended."""
 
     variables: Mapping[str, str | None]
     unknown: str = ""
+    gone: bool = False
 
 
 #: For a name: None to leave the variable out, False for the name alone, True for the value as well
@@ -159,7 +151,9 @@ def environment(host: Host, process: JobProcess, known: Known) -> Work:
 
 
 def environment_of(answer: Answer) -> Environment:
-    return Environment({}, answer.unknown) if answer.unknown else Environment(*answer.value)
+    if answer.unknown:
+        return Environment({}, answer.unknown, answer.errno is not None and jobs.is_gone_by(answer.errno))
+    return Environment(*answer.value)
 
 
 # -- the mount namespace -------------------------------------------------------------------

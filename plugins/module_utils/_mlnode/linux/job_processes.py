@@ -9,6 +9,7 @@ job or pod.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Callable, Iterator, Sequence
 
 from ..host.host import Host
@@ -52,7 +53,7 @@ class JobProcess(NamedTuple):
         return self.namespaces[NAMESPACES.index(name)]
 
 
-class Chosen(NamedTuple):
+class Choice(NamedTuple):
     """Processes to look at apart from those with a device. Containers are ids, or the beginning of one; pods
     are uids."""
 
@@ -66,9 +67,6 @@ class Chosen(NamedTuple):
     def by_group(self) -> bool:
         return bool(self.cgroups or self.containers or self.slurm_jobs or self.pods)
 
-    def __bool__(self) -> bool:
-        return bool(self.pids) or self.by_group
-
 
 class Seen(NamedTuple):
     """unseen: findings about processes that could not be read. lacking: what was chosen and has no
@@ -79,28 +77,34 @@ class Seen(NamedTuple):
     lacking: tuple[str, ...] = ()
 
 
-def look(host: Host, chosen: Chosen) -> Seen:
-    """The chosen processes, or all with a device if nothing is chosen. Raises HostError if no processes can
-    be read."""
+def with_devices(host: Host) -> Seen:
+    """All processes with a device. Raises HostError if no processes can be read."""
+    found: list[JobProcess] = []
+
+    def process(pid: int, name: str) -> None:
+        devices = jobs.devices(host, pid, name)
+        found.extend([_read(host, pid, name, devices)] if devices else [])
+
+    unseen = jobs.each(host, process)
+    return Seen(tuple(found), unseen)
+
+
+def chosen(host: Host, choice: Choice) -> Seen:
+    """The chosen processes. Raises HostError if no processes can be read."""
     found: list[JobProcess] = []
     met: set[tuple[str, str]] = set()
-    if chosen.pids and not chosen.by_group:
-        unseen = _of_pids(host, chosen.pids, found, met)
-    else:
 
-        def process(pid: int, name: str) -> None:
-            devices = jobs.devices(host, pid, name)
-            if chosen:
-                hits = _hits(host, pid, name, chosen)
-                met.update(hits)
-                if not hits:
-                    return
-            elif not devices:
-                return
-            found.append(_read(host, pid, name, devices))
+    def process(pid: int, name: str) -> None:
+        hits = _hits(host, pid, name, choice)
+        if hits:
+            found.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+            met.update(hits)
 
+    if choice.by_group:
         unseen = jobs.each(host, process)
-    lacking = [f"{option} {word}" for option, word in _asked(chosen) if (option, word) not in met]
+    else:
+        unseen = _of_pids(host, choice.pids, found, met)
+    lacking = [f"{option} {word}" for option, word in _asked(choice) if (option, word) not in met]
     return Seen(tuple(found), unseen, tuple(lacking))
 
 
@@ -122,31 +126,31 @@ def _of_pids(
     return tuple(unseen)
 
 
-def _asked(chosen: Chosen) -> Iterator[tuple[str, str]]:
+def _asked(choice: Choice) -> Iterator[tuple[str, str]]:
     for option, words in (
-        ("pid", [str(pid) for pid in chosen.pids]),
-        ("cgroup", chosen.cgroups),
-        ("container", chosen.containers),
-        ("Slurm job", chosen.slurm_jobs),
-        ("pod", chosen.pods),
+        ("pid", [str(pid) for pid in choice.pids]),
+        ("cgroup", choice.cgroups),
+        ("container", choice.containers),
+        ("Slurm job", choice.slurm_jobs),
+        ("pod", choice.pods),
     ):
         yield from ((option, word) for word in words)
 
 
-def _hits(host: Host, pid: int, name: str, chosen: Chosen) -> list[tuple[str, str]]:
+def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, str]]:
     """The choices that a process meets. A step's daemon belongs to Slurm and not to the job."""
-    hits = [("pid", str(pid))] if pid in chosen.pids else []
-    if not chosen.by_group:
+    hits = [("pid", str(pid))] if pid in choice.pids else []
+    if not choice.by_group:
         return hits
     group = cgroup_names.of(host.text(f"/proc/{pid}/cgroup"))
     if name == _STEP_NAME and group.job.kind == cgroup_names.SLURM:
         return hits
-    job = _job(host, pid, group) if chosen.slurm_jobs else group.job
+    job = _job(host, pid, group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
-        ("cgroup", chosen.cgroups, lambda path: f"{group.path}/".startswith(f"{path.rstrip('/')}/")),
-        ("container", chosen.containers, job.container.startswith),
-        ("Slurm job", chosen.slurm_jobs, lambda word: job.kind == cgroup_names.SLURM and job.id == word),
-        ("pod", chosen.pods, lambda word: job.kind == cgroup_names.POD and job.id == word),
+        ("cgroup", choice.cgroups, lambda path: f"{group.path}/".startswith(f"{path.rstrip('/')}/")),
+        ("container", choice.containers, job.container.startswith),
+        ("Slurm job", choice.slurm_jobs, lambda word: job.kind == cgroup_names.SLURM and job.id == word),
+        ("pod", choice.pods, lambda word: job.kind == cgroup_names.POD and job.id == word),
     )
     return hits + [(option, word) for option, words, test in tests for word in words if test(word)]
 
@@ -161,16 +165,14 @@ def _job(host: Host, pid: int, group: Group) -> Job:
 
 
 def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess:
-    """Raises HostError."""
+    """The work of linux/inside.py compares the start again. Raises HostError."""
     folder = f"/proc/{pid}"
     started = start_of(host, pid)
     group = cgroup_names.of(host.read(f"{folder}/cgroup"))
     group = group._replace(job=_job(host, pid, group))
     namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
-    ids, root = _ids(host, pid), host.link_target(f"{folder}/root")
-    if start_of(host, pid) != started:
-        raise jobs.gone(folder)
-    return JobProcess(pid, started, name, tuple(devices), ids, group, namespaces, root)
+    root = host.link_target(f"{folder}/root")
+    return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, namespaces, root)
 
 
 def _stat(host: Host, pid: int) -> list[str]:
@@ -197,25 +199,36 @@ def _ids(host: Host, pid: int) -> Ids:
 
 def _of_step(host: Host, pid: int) -> Job | None:
     """The Slurm job of a process with a step's daemon among its parents, as with
-    ProctrackType=proctrack/linuxproc. The daemon runs as root in the first process's own namespace, which no
-    user and no container can imitate."""
-    node = host.link_target("/proc/self/ns/pid")
+    ProctrackType=proctrack/linuxproc."""
     for _generation in range(_MOST_PARENTS):
         try:
             pid = int(_stat(host, pid)[_PARENT])
-            if pid <= 1:
-                return None
-            if jobs.name_of(host, pid) != _STEP_NAME or _ids(host, pid).user != 0:
-                continue
-            if host.link_target(f"/proc/{pid}/ns/pid") != node:
-                continue
-            title = _STEP.match(host.read_bytes(f"/proc/{pid}/cmdline"))
         except HostError as error:
             if jobs.is_gone(error):
                 return None
             raise
-        return Job(cgroup_names.SLURM, title.group(1).decode()) if title else None
+        if pid <= 1:
+            return None
+        job: Job | None = host.once(f"step of {pid}", partial(_step, host, pid))
+        if job:
+            return job
     return None
+
+
+def _step(host: Host, pid: int) -> Job | None:
+    """The job of a step's daemon. It runs as root in the node's own processes, which no user and no container
+    can imitate. Raises HostError."""
+    try:
+        if jobs.name_of(host, pid) != _STEP_NAME or _ids(host, pid).user != 0:
+            return None
+        if host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
+            return None
+        title = _STEP.match(host.read_bytes(f"/proc/{pid}/cmdline"))
+    except HostError as error:
+        if jobs.is_gone(error):
+            return None
+        raise
+    return Job(cgroup_names.SLURM, title.group(1).decode()) if title else None
 
 
 # -- names of people -----------------------------------------------------------------------

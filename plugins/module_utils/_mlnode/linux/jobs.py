@@ -217,7 +217,12 @@ def _held(host: Host, pid: int) -> set[str]:
 
 def is_gone(error: HostError) -> bool:
     """True if the process, or its file, has ended since it was listed."""
-    return error.absent or error.errno in _GONE
+    return error.errno is not None and is_gone_by(error.errno)
+
+
+def is_gone_by(number: int) -> bool:
+    """As is_gone(), for the number of an error."""
+    return number in (*HostError.ABSENT, *_GONE)
 
 
 def gone(path: str) -> HostError:

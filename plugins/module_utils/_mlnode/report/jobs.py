@@ -18,7 +18,7 @@ _DEVICES = 3
 def report(jobs: Jobs, width: int | None, colour: bool = False) -> str:
     """The report. width None: no terminal, so no line is wrapped."""
     if not jobs.places:
-        return "\n\n".join([NOTHING, *([audit.report(jobs.checks, width, colour)] if jobs.checks else [])])
+        return audit.report(jobs.checks, width, colour) if jobs.checks else NOTHING
     rows = [_row(place) for place in jobs.places]
     lines = grid(("JOB", "RUNTIME", "PROCESSES", "NETWORK", "DEVICES"), rows, width)
     return "\n\n".join(["\n".join(lines), audit.report(jobs.checks, width, colour)])

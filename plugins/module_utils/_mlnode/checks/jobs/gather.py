@@ -42,16 +42,18 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
     environments = dict(zip(found, map(inside.environment_of, of_environments)))
-    made = [
-        Place(
-            processes=tuple(Process(process, environments[process]) for process in group),
-            network=networks.get(_nets(group[0]), own),
-            storage=store.unknown or Storage(*store.value),
-            own=_differing(group[0], here),
-        )
-        for group, store in zip(groups, stores)
-    ]
-    return _with_confs(node, made, [inside.files_of(answer, [inside.PASSWD])[0] for answer in passwords])
+    made = []
+    for group, store, answer in zip(groups, stores, passwords):
+        left = [process for process in group if not environments[process].gone]
+        if left:
+            place = Place(
+                processes=tuple(Process(process, environments[process]) for process in left),
+                network=networks.get(_nets(group[0]), own),
+                storage=store.unknown or Storage(*store.value),
+                own=_differing(group[0], here),
+            )
+            made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
+    return _with_confs(node, made)
 
 
 _NETS = {*inside.TYPES}
@@ -75,10 +77,11 @@ def _differing(process: JobProcess, here: Sequence[str]) -> tuple[str, ...]:
     return tuple(kind for kind, own, its in zip(NAMESPACES, here, process.namespaces) if own != its)
 
 
-def _with_confs(node: Node, made: Sequence[Place], passwords: Sequence[Value]) -> list[Place]:
-    """The places with the files of NCCL. A place whose processes name different files is divided."""
+def _with_confs(node: Node, made: Sequence[tuple[Place, Value]]) -> list[Place]:
+    """The places with the files of NCCL. A place whose processes name different files is divided. made: each
+    place with its /etc/passwd."""
     divided: list[tuple[Place, list[str]]] = []
-    for place, passwd in zip(made, passwords):
+    for place, passwd in made:
         divided += _divided(node, place, passwd)
     works = [inside.files(node.host, place.first, paths) for place, paths in divided]
     return [

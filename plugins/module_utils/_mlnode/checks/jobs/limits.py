@@ -20,6 +20,8 @@ from .model import Node, Place, Process
 
 NAME = "job_limit"
 _UNLIMITED = Amount(None, None)
+#: Names of the soft and the hard limit in the document
+_KEYS = {name: (f"limit {name} soft", f"limit {name} hard") for name in LIMITS}
 
 #: Runtime of a container → the service that its limits come from. Podman has no daemon: the limits of its
 #: caller count.
@@ -52,7 +54,7 @@ def _rows(place: Place, node: Node, process: Process) -> dict[str, Value]:
         pair = daemons.limit(text, limit.row, limit.unit)
         rows[name] = Value(text=":".join(pair)) if pair else Value(unreadable=f"{path} has no {limit.row}")
         if pair:
-            process.values.update({f"limit {name} soft": pair[0], f"limit {name} hard": pair[1]})
+            process.values.update(zip(_KEYS[name], pair))
         else:
             place.unknown[f"limit {name}"] = rows[name].problem
     return rows

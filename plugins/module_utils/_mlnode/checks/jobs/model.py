@@ -84,7 +84,7 @@ class Place:
     def known(self, name: str, value: Value) -> None:
         """Keep a value for the document."""
         if value.text is not None:
-            self.values[name] = printable(value.text)
+            self.values[name] = printable(" ".join(value.text.split()))
         else:
             self.unknown[name] = printable(value.problem)
 

@@ -10,7 +10,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from ...engine import declared
 from ...host.host import Host
 from ...linux import cgroup_names, job_processes
-from ...linux.job_processes import Chosen
+from ...linux.job_processes import Choice
 from ...model.errors import DeclarationError, MlnodeError, printable
 from ...model.record import NamedTuple, replace
 from ...model.schema import Option, Table
@@ -73,8 +73,8 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 def look(host: Host, given: Mapping[str, Any]) -> Jobs:
     """given: the options that choose processes. Raises MlnodeError."""
-    chosen, strange = _chosen(host, given)
-    seen = job_processes.look(host, chosen)
+    choice, strange = _choice(host, given)
+    seen = job_processes.with_devices(host) if choice is None else job_processes.chosen(host, choice)
     errors: list[str] = []
     node = Node(host, declared.load_all(host, errors), errors)
     places = tuple(gather.places(node, seen.processes)) if seen.processes else ()
@@ -97,12 +97,14 @@ def _safely(subject: Checks, place: Place, node: Node) -> Iterator[Check]:
 # -- choice --------------------------------------------------------------------------------
 
 
-def _chosen(host: Host, given: Mapping[str, Any]) -> tuple[Chosen, list[str]]:
-    """The choice, and the words that mean nothing here. Raises MlnodeError."""
+def _choice(host: Host, given: Mapping[str, Any]) -> tuple[Choice | None, list[str]]:
+    """The choice, and the words that mean nothing here. None without any word. Raises MlnodeError."""
+    if not any(given.get(name) for name in OPTIONS if name != "fail_on"):
+        return None, []
     strange: list[str] = []
     for pid in given.get("pid") or ():
         if pid < 1:
-            raise DeclarationError(f"pid: expected a number of a process, got {pid}")
+            raise DeclarationError(f"pid: expected the number of a process, got {pid}")
     for path in given.get("cgroup") or ():
         if not path.startswith("/"):
             raise DeclarationError(
@@ -117,14 +119,14 @@ def _chosen(host: Host, given: Mapping[str, Any]) -> tuple[Chosen, list[str]]:
         containers += ids
         strange += [] if ids else [f"container {word}"]
     pods = [uid for word in given.get("pod") or () for uid in job_processes.pod_uids(host, word)]
-    chosen = Chosen(
+    choice = Choice(
         tuple(given.get("pid") or ()),
         tuple(given.get("cgroup") or ()),
         tuple(containers),
         tuple(given.get("slurm_job") or ()),
         tuple(pods),
     )
-    return chosen, strange
+    return choice, strange
 
 
 def _general(node: Node, seen: job_processes.Seen, strange: Sequence[str]) -> Iterator[Check]:

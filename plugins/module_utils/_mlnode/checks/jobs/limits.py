@@ -34,7 +34,8 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     if not any(rows.values()):
         return  # all of its processes have ended
     if not wants:
-        yield place.subject(NAME).skip(f"no limit is declared for {_words(place.first.job)}")
+        source = f"/proc/{place.first.pid}/limits"
+        yield place.subject(NAME, source=source).skip(f"no limit is declared for {_words(place.first.job)}")
         return
     for name, want in wants.items():
         yield from _limit(place, LIMITS[name], want, rows)

@@ -30,6 +30,8 @@ NAME, VALUES, UNREAD = "job_nccl", "job_nccl_values", "job_nccl_files"
 CONF_FILE = "NCCL_CONF_FILE"
 _HOME_FILE = ".nccl.conf"
 _REFERENCE = "NCCL user guide, Environment Variables"
+_REASON = "NCCL takes another value, or less of the hardware, without a word at NCCL_DEBUG=WARN"
+_UNREAD = "a file that NCCL reads may set any of its variables"
 
 
 class _Taken(NamedTuple):
@@ -75,7 +77,7 @@ def _is_nccl(name: str) -> bool:
 
 
 def checks(place: Place, node: Node) -> Iterator[Check]:
-    wants, reference = declared(node), _REFERENCE
+    wants = declared(node)
     groups: dict[tuple[tuple[str, _Taken], ...], list[Process]] = {}
     for process in place.processes:
         variables = taken(place, process)
@@ -83,9 +85,10 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         groups.setdefault(tuple(sorted(variables.items())), []).append(process)
     for path, content in place.confs.items():
         if content.unreadable is not None:
-            yield place.subject(UNREAD, source=path, reference=reference, severity=Severity.MEDIUM).unknown(
-                printable(content.unreadable)
+            subject = place.subject(
+                UNREAD, source=printable(path), severity=Severity.MEDIUM, reason=_UNREAD, reference=_REFERENCE
             )
+            yield subject.unknown(printable(content.unreadable))
     for group, processes in groups.items():
         yield from _group(place, node, dict(group), processes, wants)
 
@@ -117,12 +120,12 @@ def _group(
             good.append(name)
         else:
             yield check
-    subject = place.subject(NAME, target=target, reference=_REFERENCE)
+    subject = place.subject(NAME, target=target, source=file.PATH)
     if good:
         yield subject.made(Verdict.PASS, f"as declared: {listed(good)}", expected="declared")
     if not wants:
         yield subject.skip("no variable of NCCL is declared")
-    yield from _lint(place, node, variables, target)
+    yield from _lint(place, node, variables, processes)
 
 
 def _unread(place: Place, process: Process) -> str:
@@ -165,13 +168,19 @@ def _same(name: str, text: str, want: str) -> bool:
         return text == want
 
 
-def _lint(place: Place, node: Node, variables: Mapping[str, _Taken], target: str) -> Iterator[Check]:
+def _lint(
+    place: Place, node: Node, variables: Mapping[str, _Taken], processes: Sequence[Process]
+) -> Iterator[Check]:
     """Findings about values that NCCL misreads, that take away hardware, or that no version of it knows."""
+    target = place.target(processes)
     lines = [
         Assigned(name, used.value if used.value is not None else "", used.where, "", True)
         for name, used in variables.items()
     ]
-    subject = place.subject(VALUES, target=target, severity=Severity.MEDIUM, reference=_REFERENCE)
+    subject = place.subject(
+        VALUES, target=target, source=f"/proc/{processes[0].pid}/environ and {file.PATH}",
+        severity=Severity.MEDIUM, reason=_REASON, reference=_REFERENCE,
+    )  # fmt: skip
     if not lines:
         yield subject.skip("it sets no variable of NCCL")
         return

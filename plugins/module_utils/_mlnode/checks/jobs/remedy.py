@@ -18,6 +18,9 @@ NODE = "the node itself has this value: run mlnode check, then mlnode apply"
 PODMAN, DOCKER, CONTAINERD, CRIO = "podman", "docker", "containerd", "crio"
 POD, SLURM, UNIT, LOGIN = "pod", "slurm", "unit", "login"
 
+#: End of a remedy for one container
+_ALL = "; for all new containers declare the area containers"
+
 #: Kind of a job without a known runtime → the form of its remedies
 _KINDS = {
     cgroup_names.POD: POD,
@@ -38,10 +41,10 @@ def form(place: Place) -> str:
 def sysctl(place: Place, key: str, value: str) -> str:
     setting = f"{key}={value}" if " " not in value else f"'{key}={value}'"
     advice = {
-        PODMAN: f"podman run --sysctl {setting}, or default_sysctls in containers.conf",
+        PODMAN: f"podman run --sysctl {setting}{_ALL}",
         DOCKER: f"docker run --sysctl {setting}; dockerd has no default for it",
-        CONTAINERD: f"nerdctl run --sysctl {setting}",
-        CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d",
+        CONTAINERD: f"nerdctl run --sysctl {setting}{_ALL}",
+        CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d{_ALL}",
         POD: f"securityContext.sysctls of the pod: {{name: {key}, value: \"{value}\"}}, and {key} in "
         "allowedUnsafeSysctls of the kubelet",
         SLURM: f"in the step's namespace, such as in TaskProlog: sysctl -w {setting}",
@@ -56,10 +59,10 @@ def limit(place: Place, limit: Limit, amount: Amount) -> str:
     option = f"--ulimit {limit.name}={soft}:{hard}"
     name, systemd = limit.name, f"{limit.key}={amount.in_systemd()}"
     advice = {
-        PODMAN: f"podman run {option}, or default_ulimits in containers.conf",
-        DOCKER: f"docker run {option}, or default-ulimits in /etc/docker/daemon.json",
-        CONTAINERD: f"nerdctl run {option}",
-        CRIO: f"default_ulimits = [\"{name}={soft}:{hard}\"] in /etc/crio/crio.conf.d",
+        PODMAN: f"podman run {option}{_ALL}",
+        DOCKER: f"docker run {option}{_ALL}",
+        CONTAINERD: f"nerdctl run {option}{_ALL}",
+        CRIO: f"default_ulimits = [\"{name}={soft}:{hard}\"] in /etc/crio/crio.conf.d{_ALL}",
         POD: f"a pod cannot say it: {systemd} for the runtime's service, or its default_ulimits",
         SLURM: f"PropagateResourceLimitsExcept={name.upper()} in slurm.conf, and {systemd} for slurmd: the "
         "user's limit at submission counts otherwise",
@@ -71,8 +74,8 @@ def limit(place: Place, limit: Limit, amount: Amount) -> str:
 def shm(place: Place, size: str) -> str:
     """size: such as 1g."""
     advice = {
-        PODMAN: f"podman run --shm-size={size} or --ipc=host, or shm_size in containers.conf",
-        DOCKER: f"docker run --shm-size={size} or --ipc=host, or default-shm-size in /etc/docker/daemon.json",
+        PODMAN: f"podman run --shm-size={size} or --ipc=host{_ALL}",
+        DOCKER: f"docker run --shm-size={size} or --ipc=host{_ALL}",
         CONTAINERD: f"nerdctl run --shm-size={size} or --ipc=host",
         POD: "mount an emptyDir {medium: Memory} at /dev/shm of the pod",
         CRIO: "mount an emptyDir {medium: Memory} at /dev/shm of the pod",

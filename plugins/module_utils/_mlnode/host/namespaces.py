@@ -79,9 +79,8 @@ def _libc() -> ctypes.CDLL:
 
 
 @contextmanager
-def root_of(pid: int) -> Iterator[int]:
-    """Handle of the root folder of a process. Raises HostError."""
-    path = f"/proc/{pid}/root"
+def root_at(path: str) -> Iterator[int]:
+    """Handle of a root folder, such as /proc/PID/root. Raises HostError."""
     try:
         handle = os.open(path, _HANDLE | os.O_DIRECTORY)
     except OSError as error:
@@ -114,35 +113,42 @@ def _opened(root: int, path: str) -> Iterator[int]:
 def _openat2(root: int, path: str, resolve: int) -> int:
     """A handle, or a negative error."""
     how = _HOW.pack(_HANDLE, 0, resolve)
-    name = path.lstrip("/").encode("utf-8", "surrogateescape")
+    name = path.lstrip("/").encode("utf-8", "surrogateescape") or b"."
+    if b"\0" in name:  # the kernel would take the text before it
+        return -errno.EINVAL
     handle = _libc().syscall(_OPENAT2, root, name, how, len(how))
     return int(handle) if handle >= 0 else -ctypes.get_errno()
 
 
 def read(root: int, path: str, most: int) -> bytes:
     """Content of a regular file of at most this many bytes. Raises HostError, .absent if it is missing."""
-    with _opened(root, path) as handle:
-        kind = stat.S_IFMT(os.fstat(handle).st_mode)
-        if kind != stat.S_IFREG:
-            raise HostError(
-                "read", path, None, f"it is {_NAMES.get(kind, 'something else')}, expected a file"
-            )
-        try:
-            reader = os.open(f"/proc/self/fd/{handle}", _READ)
-        except OSError as error:
-            raise HostError("read", path, error.errno) from error
-        try:
-            content = b""
-            while len(content) <= most:
-                chunk = os.read(reader, most + 1 - len(content))
-                if not chunk:
-                    return content
-                content += chunk
-        except OSError as error:
-            raise HostError("read", path, error.errno) from error
-        finally:
-            os.close(reader)
-    raise HostError("read", path, None, f"expected at most {most} bytes, got more")
+    try:
+        with _opened(root, path) as handle:
+            kind = stat.S_IFMT(os.fstat(handle).st_mode)
+            if kind != stat.S_IFREG:
+                name = _NAMES.get(kind, "something else")
+                raise HostError("read", path, None, f"expected a regular file, got {name}")
+            content = _content(handle, most + 1)
+    except OSError as error:
+        raise HostError("read", path, error.errno) from error
+    if len(content) > most:
+        raise HostError("read", path, None, f"expected at most {most} bytes, got more")
+    return content
+
+
+def _content(handle: int, most: int) -> bytes:
+    """The beginning of a file that is open by its path alone. Raises OSError."""
+    reader = os.open(f"/proc/self/fd/{handle}", _READ)
+    try:
+        content = b""
+        while len(content) < most:
+            chunk = os.read(reader, most - len(content))
+            if not chunk:
+                break
+            content += chunk
+        return content
+    finally:
+        os.close(reader)
 
 
 def space(root: int, path: str) -> Space:

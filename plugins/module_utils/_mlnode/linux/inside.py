@@ -9,6 +9,7 @@ its environment, and ends at any moment.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host import child, mountinfo, namespaces
@@ -75,6 +76,8 @@ def network(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
     """Work: kernel values of the namespaces of a process."""
 
     def work() -> object:
+        if not host.live:
+            raise HostError("enter", f"/proc/{process.pid}/ns", None, f"{host.root} is a captured tree")
         namespaces.enter(process.pid, TYPES)
         _still(host, process)
         own = network_here(host, paths)
@@ -172,9 +175,9 @@ def files(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
 
     def work() -> object:
         mounts = _mounts(host, process)
-        with namespaces.root_of(process.pid) as root:
+        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
             _still(host, process)
-            with namespaces.as_user(process.ids):
+            with namespaces.as_user(process.ids) if host.live else nullcontext():
                 return [list(_file(mounts, root, path)) for path in paths]
 
     return work
@@ -202,7 +205,7 @@ def storage(host: Host, process: JobProcess, path: str) -> Work:
     def work() -> object:
         mounts = _mounts(host, process)
         kind = _touchable(mounts, path)
-        with namespaces.root_of(process.pid) as root:
+        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
             _still(host, process)
             return [kind, *namespaces.space(root, path)]
 

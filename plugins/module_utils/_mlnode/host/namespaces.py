@@ -15,6 +15,7 @@ import os
 import stat
 import struct
 from contextlib import contextmanager
+from itertools import islice
 from typing import Iterator, Sequence
 
 from ..model.errors import HostError
@@ -159,6 +160,32 @@ def space(root: int, path: str) -> Space:
         except OSError as error:
             raise HostError("look at", path, error.errno) from error
     return Space(known.f_blocks * known.f_frsize, known.f_bavail * known.f_frsize)
+
+
+def names(root: int, path: str, most: int) -> list[str]:
+    """Names in a folder, in no order. most: expected names. Raises HostError, .absent if it is missing."""
+    try:
+        with _opened(root, path) as handle:
+            reader = os.open(f"/proc/self/fd/{handle}", _READ | os.O_DIRECTORY)
+            try:
+                with os.scandir(reader) as entries:
+                    there = [entry.name for entry in islice(entries, most + 1)]
+            finally:
+                os.close(reader)
+    except OSError as error:
+        raise HostError("list", path, error.errno) from error
+    if len(there) > most:
+        raise HostError("list", path, None, f"expected at most {most} names, got more")
+    return there
+
+
+def device(root: int, path: str) -> str:
+    """MAJOR:MINOR of a character device; empty for anything else. Raises HostError."""
+    with _opened(root, path) as handle:
+        known = os.fstat(handle)
+    if not stat.S_ISCHR(known.st_mode):
+        return ""
+    return f"{os.major(known.st_rdev)}:{os.minor(known.st_rdev)}"
 
 
 @contextmanager

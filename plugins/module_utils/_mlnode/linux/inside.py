@@ -9,6 +9,7 @@ its environment, and ends at any moment.
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from typing import Callable, Iterator, Mapping, Sequence
 
@@ -28,7 +29,7 @@ _EACH, _TOTAL = 1.0, 10.0
 #: File systems of this kernel alone: a read of them ends
 LOCAL = (
     "tmpfs", "ramfs", "rootfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "squashfs", "erofs", "zfs",
-    "f2fs",
+    "f2fs", "devtmpfs",
 )  # fmt: skip
 #: A SIGKILL ends a wait for their server (nfs(5): intr)
 _KILLABLE = ("nfs", "nfs4")
@@ -210,6 +211,48 @@ def storage(host: Host, process: JobProcess, path: str) -> Work:
             return [kind, *namespaces.space(root, path)]
 
     return work
+
+
+#: Device files that a job computes with: GPUs, other accelerators, RDMA
+_DEVICES = regex(
+    r"/dev/(?:nvidia[0-9]{1,5}|dri/renderD[0-9]{1,5}|accel/accel[0-9]{1,5}|infiniband/uverbs[0-9]{1,5})\Z",
+    re.ASCII,
+)
+_DEVICE_FOLDERS = ("/dev", "/dev/dri", "/dev/accel", "/dev/infiniband")
+#: A storage server with 1,000 disks and 16 partitions on each has as many
+_MOST_NAMES = 1 << 14
+
+
+def devices(host: Host, process: JobProcess) -> Work:
+    """Work: device files of GPUs and RDMA as a process sees them."""
+
+    def work() -> object:
+        mounts = _mounts(host, process)
+        found = {}
+        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
+            _still(host, process)
+            for folder in _DEVICE_FOLDERS:
+                for path in filter(_DEVICES.match, _paths(mounts, root, folder)):
+                    _touchable(mounts, path)
+                    found[path] = namespaces.device(root, path)
+        return {path: number for path, number in found.items() if number}
+
+    return work
+
+
+def _paths(mounts: Sequence[Mount], root: int, folder: str) -> list[str]:
+    try:
+        _touchable(mounts, folder)
+        return [f"{folder}/{name}" for name in namespaces.names(root, folder, _MOST_NAMES)]
+    except HostError as error:
+        if error.absent:
+            return []
+        raise
+
+
+def devices_of(answer: Answer) -> Mapping[str, str] | str:
+    """Path → MAJOR:MINOR, or why they are not known."""
+    return answer.unknown or dict(answer.value)
 
 
 def _mounts(host: Host, process: JobProcess) -> list[Mount]:

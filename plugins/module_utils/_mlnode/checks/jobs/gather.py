@@ -13,7 +13,7 @@ from ...linux.job_processes import NAMESPACES, JobProcess
 from ...model.errors import HostError
 from ...model.record import replace
 from ...model.setting import Value
-from . import nccl, ranks, shared_memory, sysctls
+from . import nccl, ranks, readings, shared_memory, sysctls
 from .model import Node, Place, Process
 
 #: What all processes of a place share
@@ -22,6 +22,7 @@ _Key = Tuple[object, ...]
 
 def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     """Places of these processes, in the order of their first ones. Raises HostError."""
+    readings.begin(node.host, found)
     by_key: dict[_Key, list[JobProcess]] = {}
     for process in found:
         by_key.setdefault(_key(process), []).append(process)
@@ -36,14 +37,17 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
         [inside.environment(node.host, process, ranks.known) for process in found],
         [inside.storage(node.host, process, shared_memory.PATH) for process in firsts],
         [inside.files(node.host, process, [inside.PASSWD]) for process in firsts],
+        [inside.devices(node.host, process) for process in firsts],
     )
     answers = iter(inside.ask(node.host, [work for part in parts for work in part]))
-    of_networks, of_environments, stores, passwords = ([*islice(answers, len(part))] for part in parts)
+    of_networks, of_environments, stores, passwords, devices = (
+        [*islice(answers, len(part))] for part in parts
+    )
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
     environments = dict(zip(found, map(inside.environment_of, of_environments)))
     made = []
-    for group, store, answer in zip(groups, stores, passwords):
+    for group, store, answer, files in zip(groups, stores, passwords, devices):
         left = [process for process in group if not environments[process].gone]
         if left:
             place = Place(
@@ -51,6 +55,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
                 network=networks.get(_nets(group[0]), own),
                 storage=store.unknown or Storage(*store.value),
                 own=_differing(group[0], here),
+                devices=inside.devices_of(files),
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
     return _with_confs(node, made)

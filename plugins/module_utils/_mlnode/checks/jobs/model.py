@@ -50,7 +50,8 @@ class Place:
     """Processes with the same namespaces, control group, root folder, user and job.
 
     network: kernel values and interfaces of its namespaces. storage: its /dev/shm, or why it is not known.
-    confs: path of a file of NCCL → its content, the first in force first. own: types of its namespaces that
+    confs: path of a file of NCCL → its content, the first in force first. devices: device file of its /dev →
+    MAJOR:MINOR, or why they are not known. own: types of its namespaces that
     are not the node's. values, unknown: for a comparison with other places of the job, or why there is no
     value.
     """
@@ -60,6 +61,7 @@ class Place:
     storage: Storage | str
     own: tuple[str, ...]
     confs: Mapping[str, Value] = field(default_factory=dict)
+    devices: Mapping[str, str] | str = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
 

@@ -8,8 +8,11 @@ Using sysctls in a cluster, and Volumes (emptyDir); slurm.conf(5); systemd.exec(
 
 from __future__ import annotations
 
+from typing import Mapping, Sequence
+
 from ...knobs.limits.parse import Amount, Limit
 from ...linux import cgroup_names
+from ...model.errors import printable
 from .model import Place
 
 #: The node itself differs from its declaration
@@ -93,3 +96,106 @@ def nccl_file(place: Place) -> str:
     }
     in_image = "mount the node's /etc/nccl.conf into its root folder, as with /etc/enroot/mounts.d"
     return advice.get(form(place), in_image if "mnt" in place.own else "run mlnode check, then mlnode apply")
+
+
+# -- resources -----------------------------------------------------------------------------
+
+
+def cpu_quota(place: Place, group: str) -> str:
+    """group: path of the control group with the quota."""
+    advice = {
+        PODMAN: "podman update --cpus=N, or podman run without --cpus and --cpu-quota",
+        DOCKER: "docker update --cpus=N, or docker run without --cpus and --cpu-quota",
+        CONTAINERD: "nerdctl update --cpus=N, or nerdctl run without --cpus and --cpu-quota",
+        POD: "raise resources.limits.cpu of the pod, or leave it out; for whole CPUs without a quota, "
+        "integer requests equal to limits and cpuManagerPolicy: static of the kubelet",
+        UNIT: "CPUQuota= of the unit: systemctl set-property UNIT CPUQuota=",
+    }
+    return _of_group(place, group, advice, "CPUQuota=")
+
+
+def memory(place: Place, group: str) -> str:
+    """group: path of the control group with the limit."""
+    advice = {
+        PODMAN: "podman update --memory=SIZE, or podman run with a greater --memory",
+        DOCKER: "docker update --memory=SIZE --memory-swap=SIZE, or docker run with a greater --memory",
+        CONTAINERD: "nerdctl update --memory=SIZE, or nerdctl run with a greater --memory",
+        POD: "raise resources.limits.memory of the pod; memory.high comes from memoryThrottlingFactor of the "
+        "kubelet",
+        SLURM: "ask for more memory with sbatch --mem",
+        UNIT: "MemoryMax= and MemoryHigh= of the unit",
+    }
+    return _of_group(place, group, advice, "MemoryMax= and MemoryHigh=")
+
+
+def _of_group(place: Place, group: str, advice: Mapping[str, str], settings: str) -> str:
+    """The runtime's remedy for a group of the job itself; systemd's for a slice above it."""
+    of_group = cgroup_names.of_path(group)
+    job = place.first.job
+    if (of_group.kind, of_group.id) == (job.kind, job.id) and form(place) in advice:
+        return advice[form(place)]
+    name = printable(group.rpartition("/")[2])
+    if name.endswith((".slice", ".service", ".scope")):
+        return f"{settings} of {name}, with systemctl set-property"
+    return f"raise the limit of the group {printable(group)}, as its owner"
+
+
+def cpus(place: Place, nodes: Sequence[int] = ()) -> str:
+    """nodes: NUMA nodes of the GPU; empty for more CPUs of any node."""
+    number = str(nodes[0]) if len(nodes) == 1 else "N"
+    advice = {
+        PODMAN: f"podman run --cpuset-cpus=LIST --cpuset-mems={number}",
+        DOCKER: f"docker run --cpuset-cpus=LIST --cpuset-mems={number}",
+        CONTAINERD: f"nerdctl run --cpuset-cpus=LIST --cpuset-mems={number}",
+        POD: "integer CPU requests equal to limits in the pod, and cpuManagerPolicy: static with "
+        "topologyManagerPolicy: single-numa-node in the kubelet",
+        SLURM: "srun --cpus-per-task=COUNT --cpu-bind=cores --gpu-bind=closest, with Cores= in gres.conf",
+        UNIT: f"CPUAffinity=numa, NUMAPolicy=bind and NUMAMask={number} in the unit",
+    }
+    by_hand = f"numactl --cpunodebind={number} --membind={number}, as mlnode topology shows"
+    return advice.get(form(place), by_hand)
+
+
+def hugetlb(place: Place, size: str) -> str:
+    """size: such as 2MB, as in the name of the limit."""
+    if form(place) == POD:
+        name = f"hugepages-{size.replace('B', 'i')}"
+        return f"resources.limits of the pod: {name}, and a volume emptyDir {{medium: HugePages}}"
+    return f"raise hugetlb.{size}.max of its control group; runtimes set hugepageLimits in the OCI bundle"
+
+
+def swappiness(place: Place, value: str, path: str) -> str:
+    advice = {
+        PODMAN: f"podman run --memory-swappiness={value}",
+        DOCKER: f"docker run --memory-swappiness={value}",
+    }
+    return advice.get(form(place), f"echo {value} > {path}")
+
+
+def rdma_devices(place: Place) -> str:
+    advice = {
+        PODMAN: "podman run --device=/dev/infiniband",
+        DOCKER: "docker run --device=/dev/infiniband",
+        CONTAINERD: "nerdctl run --device=/dev/infiniband",
+        POD: "the resource of the RDMA or SR-IOV device plugin in resources.limits, once for each rail",
+        SLURM: "with enroot MELLANOX_VISIBLE_DEVICES=all; else do not list RDMA devices in gres.conf",
+        UNIT: "DeviceAllow=char-infiniband_verbs rw and PrivateDevices=no in the unit",
+    }
+    return advice.get(form(place), "bind /dev/infiniband of the node into its root folder")
+
+
+def gids(place: Place) -> str:
+    advice = {
+        PODMAN: "podman run --network=host",
+        DOCKER: "docker run --network=host",
+        CONTAINERD: "nerdctl run --network=host",
+        POD: "hostNetwork: true, or a secondary network on each rail (Multus with SR-IOV or macvlan)",
+    }
+    return advice.get(form(place), "start it in the node's network namespace, or move the rails into its own")
+
+
+def exclusive(place: Place, device: str) -> str:
+    return (
+        f"rdma dev set {device} netns /proc/{place.first.pid}/ns/net, as the CNI plugin rdma does; or "
+        "rdma system set netns shared, and at every boot options ib_core netns_mode=1 in /etc/modprobe.d"
+    )

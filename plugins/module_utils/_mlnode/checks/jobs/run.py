@@ -19,7 +19,7 @@ from ...model.version import VERSION
 from ...topology import read as topology_read
 from .. import end
 from ..model import BAD, NODE, Check, Subject, Verdict
-from . import gather, limits, nccl, shared_memory, sysctls
+from . import cpus, devices, gather, limits, memory, nccl, shared_memory, sysctls
 from .model import Checks, Node, Place
 
 MOUNTS = topology_read.MOUNTS
@@ -28,7 +28,10 @@ MOUNTS = topology_read.MOUNTS
 FORMAT = 1
 
 PROCESSES, DECLARATION, ASKED = "job_processes", "job_declaration", "job_asked"
-SUBJECTS: Sequence[Checks] = (sysctls.checks, limits.checks, nccl.checks, shared_memory.checks)
+SUBJECTS: Sequence[Checks] = (
+    *(sysctls.checks, limits.checks, nccl.checks, shared_memory.checks),
+    *(cpus.checks, memory.checks, devices.checks),
+)
 
 OPTIONS: Table = {
     "pid": Option("list", elements="int", default=[]),

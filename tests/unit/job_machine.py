@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
@@ -53,13 +56,17 @@ def process(
     nofile: str = "1024                 1048576             ",
     memlock: str = "8388608              8388608             ",
     mounts: str = _MOUNTS,
+    root: int | None = None,
     files: Mapping[str, str] | None = None,
     parent: int = 1,
     started: int = 4242,
     cmdline: str = "",
 ) -> None:
-    """A process. namespaces: those that are not the node's. files: in its root folder."""
+    """A process, in the place of an earlier one. namespaces: those that are not the node's. files: in its root folder.
+    root: the process whose root folder it has."""
     folder = f"/proc/{pid}"
+    for old in (folder, f"/roots/{pid}"):
+        shutil.rmtree(machine.root + old, ignore_errors=True)
     machine.put(f"{folder}/comm", f"{comm[:15]}\n")
     machine.put(f"{folder}/cmdline", cmdline)
     machine.put(f"{folder}/cgroup", f"0::{cgroup}\n")
@@ -78,6 +85,11 @@ def process(
     for kind, number in {**HERE, **(namespaces or {})}.items():
         machine.link(f"{folder}/ns/{kind}", f"{kind}:[{number}]")
     os.makedirs(f"{machine.root}/roots/{pid}/dev/shm", exist_ok=True)
-    machine.link(f"{folder}/root", f"/roots/{pid}")
+    machine.link(f"{folder}/root", f"/roots/{root or pid}")
     for path, text in {"/etc/passwd": "root:x:0:0::/root:/bin/sh\n", **(files or {})}.items():
         machine.put(f"/roots/{pid}{path}", text)
+
+
+def declare(machine: Machine, **kinds: Any) -> None:
+    document = {"format": 1, "name": "node", "kinds": kinds}
+    machine.put("/etc/mlnode/declared.d/node.json", json.dumps(document))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..model.version import VERSION
 from . import output
@@ -158,8 +158,8 @@ def _add_options(name: str, one: argparse.ArgumentParser, names: list[str]) -> N
     elif name == "job":
         one.add_argument("--json", action="store_true", help="print JSON instead of text")
         for option, (word, about) in _JOBS.items():
-            form = int if option == "--pid" else str
-            one.add_argument(option, action="append", type=form, default=[], metavar=word, help=about)
+            more: Any = {"type": int} if option == "--pid" else {}
+            one.add_argument(option, action="append", default=[], metavar=word, help=about, **more)
     elif name == "explain":
         one.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     elif name in _WAITING:

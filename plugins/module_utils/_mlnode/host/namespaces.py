@@ -28,7 +28,7 @@ TYPES = {"net": 0x40000000, "ipc": 0x08000000, "uts": 0x04000000}
 _OPENAT2 = 437
 #: include/uapi/linux/openat2.h: struct open_how (flags, mode, resolve)
 _HOW = struct.Struct("@QQQ")
-_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _IN_ROOT = 0x01, 0x02, 0x04, 0x10
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH, _IN_ROOT = 0x01, 0x02, 0x04, 0x08, 0x10
 
 _HANDLE = os.O_PATH | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -94,11 +94,10 @@ def root_at(path: str) -> Iterator[int]:
 
 @contextmanager
 def _opened(root: int, path: str) -> Iterator[int]:
-    """Handle of a path below a root. A path with links must not cross a mount, as only the mounts on the path
-    itself are known. Raises HostError."""
+    """Handle of a path below a root. Raises HostError."""
     handle = _openat2(root, path, _IN_ROOT | _NO_SYMLINKS)
     if handle == -errno.ELOOP:
-        handle = _openat2(root, path, _IN_ROOT | _NO_MAGICLINKS | _NO_XDEV)
+        handle = _by_links(root, path)
     if handle == -errno.EXDEV:
         raise HostError("open", path, None, "a link leads to another file system, and is not followed")
     if handle == -errno.ENOSYS:
@@ -109,6 +108,22 @@ def _opened(root: int, path: str) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def _by_links(root: int, path: str) -> int:
+    """A handle, or a negative error. Links must not cross a mount, as only the mounts on the path itself are
+    known: they stay on the root's file system, or below the folder of the path, as in a ConfigMap."""
+    handle = _openat2(root, path, _IN_ROOT | _NO_MAGICLINKS | _NO_XDEV)
+    if handle != -errno.EXDEV:
+        return handle
+    above, _slash, name = path.rpartition("/")
+    folder = _openat2(root, above, _IN_ROOT | _NO_SYMLINKS)
+    if folder < 0:
+        return handle
+    try:
+        return _openat2(folder, name, _BENEATH | _NO_MAGICLINKS | _NO_XDEV)
+    finally:
+        os.close(folder)
 
 
 def _openat2(root: int, path: str, resolve: int) -> int:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from typing import Iterator, Sequence, Tuple
 
@@ -46,6 +47,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
     environments = dict(zip(found, map(inside.environment_of, of_environments)))
+    sharers = Counter(_files(process) for process in found if process.devices)
     made = []
     for group, store, answer, files in zip(groups, stores, passwords, devices):
         left = [process for process in group if not environments[process].gone]
@@ -55,6 +57,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
                 network=networks.get(_nets(group[0]), own),
                 storage=store.unknown or Storage(*store.value),
                 own=_differing(group[0], here),
+                sharers=sharers[_files(group[0])],
                 devices=inside.devices_of(files),
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
@@ -71,6 +74,11 @@ def _key(process: JobProcess) -> _Key:
 def _nets(process: JobProcess) -> tuple[str, ...]:
     """Its namespaces with kernel values."""
     return tuple(process.namespace(kind) for kind in inside.TYPES)
+
+
+def _files(process: JobProcess) -> tuple[str, str]:
+    """What decides on the files that a process sees."""
+    return process.namespace("mnt"), process.root
 
 
 def _own(node: Node) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from ...knobs.limits.kind import kind
 from ...knobs.limits.parse import ALL, LIMITS, LOGIN, MANAGER, SERVICES, Amount, Limit, Wanted
 from ...linux import cgroup_names, daemons, jobs
 from ...linux.cgroup_names import Job
+from ...model import values
 from ...model.errors import HostError, MlnodeError
 from ...model.setting import Value
 from ..model import Check, Verdict
@@ -78,10 +79,16 @@ def _limit(place: Place, limit: Limit, want: Wanted, rows: dict[int, dict[str, V
         if value.text is None:
             yield subject.unknown(f"{limit.name}: {value.problem}", target=target)
             continue
-        found = parse.amount(limit, value.text)
+        found = _amount(value.text)
         verdict = Verdict.PASS if _fits(found, want) else Verdict.FAIL
         advice = remedy.limit(place, limit, want.amount) if verdict is Verdict.FAIL else ""
         yield subject.made(verdict, f"{limit.name} {found}", target=target, advice=advice)
+
+
+def _amount(text: str) -> Amount:
+    """Soft and hard limit as the kernel prints them, which may be less than a declaration may ask for."""
+    soft, hard = (values.number(word) for word in text.split(":"))
+    return Amount(soft, hard)
 
 
 def _fits(found: Amount, want: Wanted) -> bool:
@@ -106,8 +113,8 @@ def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
                     amount = amounts.get(service, amounts.get(ALL))
                     if amount is not None:
                         found[limit.name] = amount
-        except MlnodeError:  # mlnode check reports it
-            continue
+        except MlnodeError as error:
+            node.unclear(declaration, kind.KIND, error)
     return found
 
 

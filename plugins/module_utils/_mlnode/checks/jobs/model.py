@@ -10,7 +10,7 @@ from ...engine.declared import Declaration
 from ...host.host import Host
 from ...linux.inside import Environment, Network, Storage
 from ...linux.job_processes import JobProcess
-from ...model.errors import printable
+from ...model.errors import MlnodeError, printable
 from ...model.record import dataclass, field
 from ...model.setting import Value
 from ...topology import read as topology_read
@@ -50,16 +50,17 @@ class Place:
     """Processes with the same namespaces, control group, root folder, user and job.
 
     network: kernel values and interfaces of its namespaces. storage: its /dev/shm, or why it is not known.
-    confs: path of a file of NCCL → its content, the first in force first. devices: device file of its /dev →
-    MAJOR:MINOR, or why they are not known. own: types of its namespaces that
-    are not the node's. values, unknown: for a comparison with other places of the job, or why there is no
-    value.
+    confs: path of a file of NCCL → its content, the first in force first. own: types of its namespaces that
+    are not the node's. sharers: processes with a device that have the same root folder. devices: device file
+    of its /dev → MAJOR:MINOR, or why they are not known. values, unknown: for a comparison with other places
+    of the job, or why there is no value.
     """
 
     processes: tuple[Process, ...]
     network: Network
     storage: Storage | str
     own: tuple[str, ...]
+    sharers: int = 1
     confs: Mapping[str, Value] = field(default_factory=dict)
     devices: Mapping[str, str] | str = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -133,7 +134,12 @@ class Node:
     def __init__(self, host: Host, declarations: Sequence[Declaration], errors: Sequence[str]) -> None:
         self.host = host
         self.declarations = declarations
-        self.errors = errors
+        self.errors = [*errors]
+
+    def unclear(self, declaration: Declaration, area: str, error: MlnodeError) -> None:
+        """Note an area of a declaration that cannot be used."""
+        line = f"{declaration.path}: {area}: {error}"
+        self.errors += [] if line in self.errors else [line]
 
     @property
     def topology(self) -> Topology:

@@ -122,7 +122,7 @@ def _group(
             yield check
     subject = place.subject(NAME, target=target, source=file.PATH)
     if good:
-        yield subject.made(Verdict.PASS, f"as declared: {listed(good)}", expected="declared")
+        yield subject.made(Verdict.PASS, listed(good), expected="as declared")
     if not wants:
         yield subject.skip("no variable of NCCL is declared")
     yield from _lint(place, node, variables, processes)
@@ -217,6 +217,6 @@ def _declared(node: Node) -> dict[str, str]:
             for setting, reading in zip(settings, kind.read(settings, context)):
                 if reading.want is not None and reading.want != UNSET:
                     wants.setdefault(name_of(setting.key), reading.want)
-        except MlnodeError:  # mlnode check reports it
-            continue
+        except MlnodeError as error:
+            node.unclear(declaration, kind.KIND, error)
     return wants

@@ -28,9 +28,15 @@ MOUNTS = topology_read.MOUNTS
 FORMAT = 1
 
 PROCESSES, DECLARATION, ASKED = "job_processes", "job_declaration", "job_asked"
-SUBJECTS: Sequence[Checks] = (
-    *(sysctls.checks, limits.checks, nccl.checks, shared_memory.checks),
-    *(cpus.checks, memory.checks, devices.checks),
+#: Name of the first check of each subject, and its checks
+SUBJECTS: Sequence[tuple[str, Checks]] = (
+    (sysctls.NAME, sysctls.checks),
+    (limits.NAME, limits.checks),
+    (nccl.NAME, nccl.checks),
+    (shared_memory.NAME, shared_memory.checks),
+    (cpus.QUOTA, cpus.checks),
+    (memory.LIMIT, memory.checks),
+    (devices.RAILS, devices.checks),
 )
 
 OPTIONS: Table = {
@@ -82,19 +88,21 @@ def look(host: Host, given: Mapping[str, Any]) -> Jobs:
     node = Node(host, declared.load_all(host, errors), errors)
     places = tuple(gather.places(node, seen.processes)) if seen.processes else ()
     found = [
-        (place, check) for place in places for subject in SUBJECTS for check in _safely(subject, place, node)
+        (place, check)
+        for place in places
+        for name, subject in SUBJECTS
+        for check in _safely(name, subject, place, node)
     ]
     checks = [*_general(node, seen, strange), *_joined(found)]
     return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
 
 
-def _safely(subject: Checks, place: Place, node: Node) -> Iterator[Check]:
+def _safely(name: str, subject: Checks, place: Place, node: Node) -> Iterator[Check]:
     """Checks of one subject; a subject that cannot be read is unknown, and the others still count."""
     try:
         yield from subject(place, node)
     except MlnodeError as error:
-        name = subject.__module__.rpartition(".")[2]
-        yield place.subject(f"job_{name}").unknown(printable(str(error)))
+        yield place.subject(name, source="/proc").unknown(printable(str(error)))
 
 
 # -- choice --------------------------------------------------------------------------------
@@ -140,7 +148,7 @@ def _general(node: Node, seen: job_processes.Seen, strange: Sequence[str]) -> It
     if seen.unseen:
         yield Subject(PROCESSES, NODE, "/proc").unknown(printable("; ".join(seen.unseen)))
     for error in node.errors:
-        yield Subject(DECLARATION, NODE, declared.FOLDER).unknown(error)
+        yield Subject(DECLARATION, NODE, declared.FOLDER).unknown(printable(error))
 
 
 # -- order ---------------------------------------------------------------------------------

@@ -55,9 +55,9 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
 
 
 def _ranks(place: Place) -> int:
-    """Ranks that share the place, by their launcher or their number here: each has a GPU open."""
+    """Ranks that share it, by their launcher or by the processes here with a device."""
     said = [ranks.local_ranks(process.environment.variables) or 0 for process in place.processes]
-    return max([*said, sum(bool(process.about.devices) for process in place.processes), 1])
+    return max([*said, place.sharers, 1])
 
 
 def _words(storage: Storage) -> str:

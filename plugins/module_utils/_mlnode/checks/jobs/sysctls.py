@@ -41,7 +41,8 @@ def _declared(node: Node) -> list[Own]:
     for declaration in node.declarations:
         try:
             parsed = kind.parse(declaration.of(kind.KIND, schema.OPTIONS), facts)
-        except MlnodeError:  # mlnode check reports it
+        except MlnodeError as error:
+            node.unclear(declaration, kind.KIND, error)
             continue
         for setting in parsed:
             type_ = _type(setting.key, release)

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.mlnode.tuning.tests.unit import control_groups
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 
 #: The node's own namespaces
@@ -36,6 +37,7 @@ _MOUNTS = """\
 def node(root: str) -> Machine:
     """A node without jobs."""
     machine = Machine.debian(root)
+    control_groups.mount(machine)
     process(machine, 1, "systemd", cgroup="/init.scope")
     for kind, number in HERE.items():
         machine.link(f"/proc/self/ns/{kind}", f"{kind}:[{number}]")
@@ -61,9 +63,12 @@ def process(
     parent: int = 1,
     started: int = 4242,
     cmdline: str = "",
+    cpus: str = "0-7",
+    nodes: str = "0",
+    thp: str = "1",
 ) -> None:
-    """A process, in the place of an earlier one. namespaces: those that are not the node's. files: in its root folder.
-    root: the process whose root folder it has."""
+    """A process, in the place of an earlier one. namespaces: those that are not the node's. files: in its root
+    folder. root: the process whose root folder it has."""
     folder = f"/proc/{pid}"
     for old in (folder, f"/roots/{pid}"):
         shutil.rmtree(machine.root + old, ignore_errors=True)
@@ -73,7 +78,9 @@ def process(
     fields = ["S", str(parent), *["0"] * 17, str(started), *["0"] * 30]
     machine.put(f"{folder}/stat", f"{pid} ({comm}) {' '.join(fields)}\n")
     ids = "\t".join([str(user)] * 4)
-    machine.put(f"{folder}/status", f"Name:\t{comm}\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t{user} \n")
+    own = f"Name:\t{comm}\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t{user} \nTHP_enabled:\t{thp}\n"
+    machine.put(f"{folder}/status", f"{own}Cpus_allowed_list:\t{cpus}\nMems_allowed_list:\t{nodes}\n")
+    control_groups.group(machine, cgroup)
     machine.put(f"{folder}/limits", _LIMITS.format(nofile=nofile, memlock=memlock))
     machine.put(f"{folder}/mountinfo", mounts)
     machine.put(f"{folder}/uid_map", "         0          0 4294967295\n")

@@ -35,11 +35,6 @@ class Group(NamedTuple):
     path: str
     folder: str
 
-    @property
-    def name(self) -> str:
-        """For people."""
-        return printable(self.path)
-
 
 class Line(NamedTuple):
     """Groups of a process in the hierarchy of one controller, its own first, without the root, which limits

@@ -46,7 +46,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         yield _subject(place, QUOTA, Severity.HIGH).unknown(str(error))
     bound = yield from _bound(place, node)
     if bound:
-        yield from _count(place, bound, quotas)
+        yield from _count(place, node.topology, bound, quotas)
         yield from _by_topology(place, node, bound)
 
 
@@ -122,7 +122,7 @@ def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Ch
 
 
 def _quota_words(quota: Quota) -> str:
-    return f"{quota.cpus:.4g} CPUs by {quota.group.name}"
+    return f"{quota.cpus:.4g} CPUs by {quota.group.path}"
 
 
 def _times(count: int) -> str:
@@ -151,7 +151,9 @@ def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
     return found
 
 
-def _count(place: Place, bound: Sequence[_Bound], quotas: Sequence[Quota] | None) -> Iterator[Check]:
+def _count(
+    place: Place, topology: Topology, bound: Sequence[_Bound], quotas: Sequence[Quota] | None
+) -> Iterator[Check]:
     by_cpus: dict[tuple[int, ...], list[Process]] = {}
     for one in bound:
         by_cpus.setdefault(one.cpus, []).append(one.process)
@@ -161,7 +163,7 @@ def _count(place: Place, bound: Sequence[_Bound], quotas: Sequence[Quota] | None
         target = place.target(processes)
         threads = max((_threads(process) or 0 for process in processes), default=0)
         usable = len(cpus) if quota is None else min(len(cpus), quota)
-        sharing = _sharing(processes)
+        sharing = _sharing(processes, _is_free(topology, cpus))
         words = f"{usable:.4g} CPUs"
         words += f" for {sharing} ranks" if sharing > 1 else ""
         if not threads:
@@ -181,11 +183,13 @@ def _threads(process: Process) -> int | None:
     return values.number((process.variable("OMP_NUM_THREADS") or "").partition(",")[0])
 
 
-def _sharing(processes: Sequence[Process]) -> int:
-    """Ranks among processes with the same CPUs: their workers inherit a rank's variables and devices."""
-    numbers = [ranks.of(process.environment.variables).local_rank for process in processes]
-    known = {number for number in numbers if number is not None}
-    return len(known) or max(sum(bool(process.about.devices) for process in processes), 1)
+def _sharing(processes: Sequence[Process], free: bool) -> int:
+    """Ranks among processes with the same CPUs: their workers inherit a rank's variables and devices. free:
+    all ranks of the node may run on these CPUs."""
+    variables = [process.environment.variables for process in processes]
+    numbers = {ranks.of(names).local_rank for names in variables} - {None}
+    together = [ranks.local_ranks(names) or 0 for names in variables] if free else []
+    return max([len(numbers) or sum(bool(process.about.devices) for process in processes), *together, 1])
 
 
 # -- their node ----------------------------------------------------------------------------

@@ -196,12 +196,14 @@ def _nodes(place: Place) -> bool | None:
 def _namespace(place: Place, seen: _Seen, mode: str) -> Iterator[Check]:
     """Devices of the node's namespace in exclusive mode, which a job in another one cannot open."""
     subject = replace(_subject(place, MODE), source=_NETNS)
+    if "net" not in place.own:
+        yield subject.judged(True, "it has the node's network namespace")
+        return
     if not mode:
         yield subject.unknown(place.unknown["rdma namespaces"])
         return
-    if mode == "shared" or "net" not in place.own:
-        where = "" if "net" in place.own else ", and it has the node's network namespace"
-        yield subject.judged(True, f"mode {mode}{where}")
+    if mode == "shared":
+        yield subject.judged(True, "mode shared")
         return
     closed = [file for file in seen.files if file not in seen.elsewhere]
     if not closed:

@@ -107,7 +107,7 @@ class Place:
             "user": first.ids.user,
             "processes": [process.document() for process in self.processes],
             "values": dict(sorted(self.values.items())),
-            "unknown": dict(sorted(self.unknown.items())),
+            "unknown": {name: printable(why) for name, why in sorted(self.unknown.items())},
         }
 
 

@@ -67,8 +67,8 @@ def process(
     nodes: str = "0",
     thp: str = "1",
 ) -> None:
-    """A process, in the place of an earlier one. namespaces: those that are not the node's. files: in its root
-    folder. root: the process whose root folder it has."""
+    """A process, in the place of an earlier one. namespaces: those that are not the node's. files: in its
+    root folder. root: the process whose root folder it has."""
     folder = f"/proc/{pid}"
     for old in (folder, f"/roots/{pid}"):
         shutil.rmtree(machine.root + old, ignore_errors=True)

@@ -239,7 +239,7 @@ def _gids(place: Place, node: Node, topology: Topology, seen: _Seen, mode: str) 
         elif owners <= outside:
             unsure.append(device.name)
     if unsure:
-        words = f"{listed(unsure)}: its interface has a name that both the node and the job have"
+        words = f"{listed(unsure)}: the interface has a name that both the node and the job have"
         place.unknown["rdma devices with gids"] = words
         yield subject.unknown(words)
     else:

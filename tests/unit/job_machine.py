@@ -36,12 +36,17 @@ _MOUNTS = """\
 def node(root: str) -> Machine:
     """A node without jobs."""
     machine = Machine.debian(root)
+    furnish(machine)
+    return machine
+
+
+def furnish(machine: Machine) -> None:
+    """Add what is read of the node itself."""
     process(machine, 1, "systemd", cgroup="/init.scope")
     for kind, number in HERE.items():
         machine.link(f"/proc/self/ns/{kind}", f"{kind}:[{number}]")
     machine.put("/proc/self/net/dev", "Inter-|\n face |\n  eth0: 0 0\n    lo: 0 0\n")
     machine.put("/sys/class/net/eth0/operstate", "up\n")
-    return machine
 
 
 def process(
@@ -62,8 +67,8 @@ def process(
     started: int = 4242,
     cmdline: str = "",
 ) -> None:
-    """A process, in the place of an earlier one. namespaces: those that are not the node's. files: in its root folder.
-    root: the process whose root folder it has."""
+    """A process, in the place of an earlier one. namespaces: those not shared with the node. files: in its root
+    folder. root: the process whose root folder it has."""
     folder = f"/proc/{pid}"
     for old in (folder, f"/roots/{pid}"):
         shutil.rmtree(machine.root + old, ignore_errors=True)

@@ -81,6 +81,17 @@ def test_a_choice_without_processes_is_unknown(node: Machine) -> None:
     }  # fmt: skip
 
 
+def test_a_container_that_has_ended_has_the_name_that_was_asked_for(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.job_processes, "container_ids", lambda *_given: [CONTAINER])
+    assert of(look(node, container=["trainer"]), "job_asked") == [
+        ("container trainer", "unknown", "", "no such process here")
+    ]
+    process(node, 20, "python", cgroup=f"/docker/{CONTAINER}")
+    assert of(look(node, container=["trainer"]), "job_asked") == []
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

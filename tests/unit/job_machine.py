@@ -67,7 +67,7 @@ def process(
     started: int = 4242,
     cmdline: str = "",
 ) -> None:
-    """A process, in the place of an earlier one. namespaces: those not shared with the node. files: in its root
+    """A process, in the place of an earlier one. namespaces: those of its own. files: in its root
     folder. root: the process whose root folder it has."""
     folder = f"/proc/{pid}"
     for old in (folder, f"/roots/{pid}"):

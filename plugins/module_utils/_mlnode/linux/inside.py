@@ -146,7 +146,7 @@ def environment(host: Host, process: JobProcess, known: Known) -> Work:
                 many = True
                 break
             text = value[: _MOST_VALUE + 1].decode("utf-8", "surrogateescape")
-            variables[word] = printable(text) if shown else None
+            variables[word] = text if shown else None
         why = "" if whole else f"only {_MOST_ENVIRONMENT} bytes were read"
         return [variables, f"only {_MOST_VARIABLES} variables were taken" if many else why]
 

@@ -160,6 +160,8 @@ def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess
     group = group._replace(job=_job(host, pid, group))
     namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
     root = host.link_target(f"{folder}/root")
+    if not all((*namespaces, root)):  # a zombie has none
+        raise jobs.gone(folder)
     return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, namespaces, root)
 
 

@@ -68,7 +68,7 @@ def taken(place: Place, process: Process) -> dict[str, _Taken]:
         for line in file.parse(content.text or "").lines:
             if _is_nccl(line.name) and ranks.known(line.name) is not None:
                 value = line.value[: values.LONGEST] if ranks.known(line.name) else None
-                found.setdefault(line.name, _Taken(value, f"{path}:{line.number}"))
+                found.setdefault(line.name, _Taken(value, printable(f"{path}:{line.number}")))
     return found
 
 
@@ -102,7 +102,7 @@ def _keep(process: Process, variables: Mapping[str, _Taken]) -> None:
             process.values[f"nccl {name}"] = printable(used.value)
     for name, value in process.environment.variables.items():
         if value is not None and ranks.compared(name) and not _is_nccl(name):
-            process.values[f"env {name}"] = value
+            process.values[f"env {name}"] = printable(value)
 
 
 def _group(

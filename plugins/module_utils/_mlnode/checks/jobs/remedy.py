@@ -38,7 +38,8 @@ def form(place: Place) -> str:
     return _KINDS.get(job.kind, "")
 
 
-def sysctl(place: Place, key: str, value: str) -> str:
+def sysctl(place: Place, key: str, value: str, type_: str) -> str:
+    """type_: of the namespace that has the value."""
     setting = f"{key}={value}" if " " not in value else f"'{key}={value}'"
     advice = {
         PODMAN: f"podman run --sysctl {setting}{_ALL}",
@@ -46,11 +47,11 @@ def sysctl(place: Place, key: str, value: str) -> str:
         CONTAINERD: f"nerdctl run --sysctl {setting}{_ALL}",
         CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d{_ALL}",
         POD: f"securityContext.sysctls of the pod: {{name: {key}, value: \"{value}\"}}, and {key} in "
-        "allowedUnsafeSysctls of the kubelet",
+        "allowedUnsafeSysctls of the kubelet, unless it is a safe one",
         SLURM: f"in the step's namespace, such as in TaskProlog: sysctl -w {setting}",
-        UNIT: f"in ExecStartPre=+ of the unit, as it has its own network: sysctl -w {setting}",
+        UNIT: f"in ExecStartPre=+ of the unit, as it has its own namespace: sysctl -w {setting}",
     }  # fmt: skip
-    by_hand = f"nsenter --net=/proc/{place.first.pid}/ns/net sysctl -w {setting}"
+    by_hand = f"nsenter --{type_}=/proc/{place.first.pid}/ns/{type_} sysctl -w {setting}"
     return advice.get(form(place), f"in its namespace: {by_hand}")
 
 

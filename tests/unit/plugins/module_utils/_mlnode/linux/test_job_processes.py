@@ -53,6 +53,12 @@ def test_a_process_that_ends_meanwhile_is_skipped(node: Machine) -> None:
         assert job_processes.with_devices(node) == ((), (), frozenset())
 
 
+def test_a_zombie_is_no_job(node: Machine) -> None:
+    process(node, 20, "python")
+    node.remove("/proc/20/ns/net")
+    assert not job_processes.chosen(node, Choice((20,))).processes
+
+
 def test_a_process_that_cannot_be_read_is_reported(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     node.unreadable = {"/proc/20/status": errno.EACCES}

@@ -313,16 +313,18 @@ def test_no_secret_and_no_foreign_variable_is_kept(node: Machine) -> None:
 
 
 def test_texts_of_a_container_are_printable(node: Machine) -> None:
-    declare(node, nccl={"variables": {"NCCL_DEBUG": "WARN"}})
+    declare(node, nccl={"variables": {"NCCL_DEBUG": "WARN", "NCCL_IB_TIMEOUT": 22}})
     process(
         node, 20, "\x1b[2Jpwn", "/dev/nvidia0", cgroup="/mine/\x1b[2J/\u202e",
-        environment=["NCCL_DEBUG=\x1b[31mINFO\nHIGH  fake", "NCCL_CONF_FILE=/\x1b[2J"],
+        environment=["NCCL_DEBUG=\x1b[31mINFO\nHIGH  fake", "NCCL_CONF_FILE=/\x1b[2J", "UCX_TLS=\x1b"],
+        files={"/\x1b[2J": "NCCL_IB_TIMEOUT=\x1b\n"},
     )  # fmt: skip
     jobs = look(node)
     for text in (check for one in jobs.checks for check in one.document().values()):
         assert text.isprintable(), text
     places = [place.document() for place in jobs.places]
     assert "\x1b" not in json.dumps(places, ensure_ascii=False)
+    assert "NCCL_IB_TIMEOUT=\\x1b from /\\x1b[2J:1" in [check.found for check in jobs.checks]
     assert places[0]["cgroup"] == "/mine/\\x1b[2J/\\u202e"
 
 

@@ -43,7 +43,6 @@ def node(root: str) -> Machine:
         machine.link(f"/proc/self/ns/{kind}", f"{kind}:[{number}]")
     machine.put("/proc/self/net/dev", "Inter-|\n face |\n  eth0: 0 0\n    lo: 0 0\n")
     machine.put("/sys/class/net/eth0/operstate", "up\n")
-    return machine
 
 
 def process(

@@ -27,7 +27,7 @@ Work = Callable[[], Any]
 #: some keys fit
 _MOST_BYTES = 1 << 20
 _CHUNK = 1 << 16
-#: Exit status of a child, which nobody reads
+#: Exit status of a child; its parent ignores it
 _DONE = 0
 
 

@@ -82,7 +82,7 @@ def of(text: str) -> Group:
     """The group of a process, from its /proc/PID/cgroup."""
     paths = _ROW.findall(text) or ["/"]
     groups = [Group(path, of_path(path)) for path in paths]
-    # Of several with the same job the last one: version 2 comes last.
+    # The last of several with the same job: version 2 comes last.
     return min(reversed(groups), key=lambda group: _ORDER.index(group.job.kind))
 
 

@@ -3,8 +3,8 @@
 """Values that a process of a job sees: kernel values of its namespaces, its environment, and files and space
 in its mount namespace.
 
-Each function is work for a child of host/child.py. Its owner may be hostile: it mounts what it likes, fills
-its environment, and ends at any moment.
+Each function is work for a child of host/child.py. Its owner may be hostile: it mounts any file system,
+fills its environment, and ends at any moment.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Network(NamedTuple):
     nics: tuple[str, ...] | None
 
 
-#: Types of namespaces with kernel values, all of which a work enters: the work before it was elsewhere
+#: Types of namespaces with kernel values. A work enters them all, because the work before it was elsewhere
 TYPES = ("net", "ipc", "uts")
 
 
@@ -93,7 +93,7 @@ def network_here(host: Host, paths: Sequence[str]) -> Network:
 
 
 def _interfaces(host: Host) -> Iterator[str]:
-    """/sys/class/net shows those of the namespace that sysfs was mounted in."""
+    """Names of interfaces. /sys/class/net shows the namespace that sysfs was mounted in."""
     for line in host.text("/proc/self/net/dev").split("\n"):
         match = _INTERFACE.match(line)
         if match:
@@ -147,7 +147,7 @@ def environment(host: Host, process: JobProcess, known: Known) -> Work:
                 many = True
                 break
             text = value[: _MOST_VALUE + 1].decode("utf-8", "surrogateescape")
-            variables[word] = printable(text) if shown else None
+            variables[word] = text if shown else None
         why = "" if whole else f"only {_MOST_ENVIRONMENT} bytes were read"
         return [variables, f"only {_MOST_VARIABLES} variables were taken" if many else why]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import Callable, Iterator, Sequence
+from typing import Callable, Sequence
 
 from ..host.host import Host
 from ..host.namespaces import Ids
@@ -33,8 +33,8 @@ _MOST_PARENTS = 32
 
 
 class JobProcess(NamedTuple):
-    """started: in clock ticks since the boot, which tells two processes with one number apart. root: its root
-    folder as the kernel shows it. namespaces: type → text such as net:[4026531840]."""
+    """started: in clock ticks since the boot; it distinguishes two processes with the same number. root: root
+    folder as the kernel shows it. namespaces: as in NAMESPACES, such as net:[4026531840]."""
 
     pid: int
     started: str
@@ -69,12 +69,12 @@ class Choice(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """unseen: findings about processes that could not be read. lacking: what was chosen and has no
-    process."""
+    """unseen: findings about processes that could not be read. met: field of Choice and word of each choice
+    that has a process."""
 
     processes: tuple[JobProcess, ...]
     unseen: tuple[str, ...]
-    lacking: tuple[str, ...] = ()
+    met: frozenset[tuple[str, str]] = frozenset()
 
 
 def with_devices(host: Host) -> Seen:
@@ -104,8 +104,7 @@ def chosen(host: Host, choice: Choice) -> Seen:
         unseen = jobs.each(host, process)
     else:
         unseen = _of_pids(host, choice.pids, found, met)
-    lacking = [f"{option} {word}" for option, word in _asked(choice) if (option, word) not in met]
-    return Seen(tuple(found), unseen, tuple(lacking))
+    return Seen(tuple(found), unseen, frozenset(met))
 
 
 def _of_pids(
@@ -120,26 +119,15 @@ def _of_pids(
         except HostError as error:
             if not jobs.is_gone(error):
                 unseen.append(str(error))
-                met.add(("pid", str(pid)))
+                met.add(("pids", str(pid)))
             continue
-        met.add(("pid", str(pid)))
+        met.add(("pids", str(pid)))
     return tuple(unseen)
-
-
-def _asked(choice: Choice) -> Iterator[tuple[str, str]]:
-    for option, words in (
-        ("pid", [str(pid) for pid in choice.pids]),
-        ("cgroup", choice.cgroups),
-        ("container", choice.containers),
-        ("Slurm job", choice.slurm_jobs),
-        ("pod", choice.pods),
-    ):
-        yield from ((option, word) for word in words)
 
 
 def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, str]]:
     """The choices that a process meets. A step's daemon belongs to Slurm and not to the job."""
-    hits = [("pid", str(pid))] if pid in choice.pids else []
+    hits = [("pids", str(pid))] if pid in choice.pids else []
     if not choice.by_group:
         return hits
     group = cgroup_names.of(host.text(f"/proc/{pid}/cgroup"))
@@ -147,15 +135,15 @@ def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, st
         return hits
     job = _job(host, pid, group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
-        ("cgroup", choice.cgroups, lambda path: f"{group.path}/".startswith(f"{path.rstrip('/')}/")),
-        ("container", choice.containers, job.container.startswith),
-        ("Slurm job", choice.slurm_jobs, lambda word: job.kind == cgroup_names.SLURM and job.id == word),
-        ("pod", choice.pods, lambda word: job.kind == cgroup_names.POD and job.id == word),
+        ("cgroups", choice.cgroups, lambda path: f"{group.path}/".startswith(f"{path.rstrip('/')}/")),
+        ("containers", choice.containers, job.container.startswith),
+        ("slurm_jobs", choice.slurm_jobs, lambda word: job.kind == cgroup_names.SLURM and job.id == word),
+        ("pods", choice.pods, lambda word: job.kind == cgroup_names.POD and job.id == word),
     )
-    return hits + [(option, word) for option, words, test in tests for word in words if test(word)]
+    return hits + [(field, word) for field, words, test in tests for word in words if test(word)]
 
 
-#: Kinds of groups in which Slurm may run tasks if it makes no groups of its own
+#: Kinds of groups that tasks of Slurm may be in if Slurm makes no groups
 _UNSURE = (cgroup_names.UNIT, cgroup_names.SESSION, cgroup_names.OTHER)
 
 
@@ -172,6 +160,8 @@ def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess
     group = group._replace(job=_job(host, pid, group))
     namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
     root = host.link_target(f"{folder}/root")
+    if not all((*namespaces, root)):  # a zombie has none
+        raise jobs.gone(folder)
     return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, namespaces, root)
 
 
@@ -260,7 +250,7 @@ def pod_uids(host: Host, word: str) -> list[str]:
 
 def container_ids(host: Host, word: str, seconds: float) -> list[str]:
     """Ids of a container's name, or the word itself if it may be the beginning of an id. Raises HostError,
-    and DeclarationError for a word that is no name."""
+    and DeclarationError for a word with other characters than a name has."""
     if not _NAME.match(word):
         raise DeclarationError(f"container: expected a name or an id, got {word!r}")
     found = []

@@ -17,7 +17,7 @@ from ...model.setting import Value
 from . import nccl, ranks, readings, shared_memory, sysctls
 from .model import Node, Place, Process
 
-#: What all processes of a place share
+#: Properties that all processes of a place share
 _Key = Tuple[object, ...]
 
 
@@ -77,7 +77,7 @@ def _nets(process: JobProcess) -> tuple[str, ...]:
 
 
 def _files(process: JobProcess) -> tuple[str, str]:
-    """What decides on the files that a process sees."""
+    """Its mount namespace and root folder, which decide on the files that it sees."""
     return process.namespace("mnt"), process.root
 
 

@@ -13,7 +13,7 @@ from ...knobs.limits.parse import ALL, LIMITS, LOGIN, MANAGER, SERVICES, Amount,
 from ...linux import cgroup_names, daemons, jobs
 from ...linux.cgroup_names import Job
 from ...model import values
-from ...model.errors import HostError, MlnodeError
+from ...model.errors import HostError, MlnodeError, printable
 from ...model.setting import Value
 from ..model import Check, Verdict
 from . import remedy
@@ -31,7 +31,7 @@ _SERVICES = {"docker": "docker", "containerd": "containerd", "crio": "crio"}
 
 def checks(place: Place, node: Node) -> Iterator[Check]:
     wants = _wanted(place, node)
-    rows = {process.pid: _rows(place, node, process) for process in place.processes}
+    rows = {process.pid: _rows(node, process) for process in place.processes}
     if not any(rows.values()):
         return  # all of its processes have ended
     if not wants:
@@ -42,7 +42,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         yield from _limit(place, LIMITS[name], want, rows)
 
 
-def _rows(place: Place, node: Node, process: Process) -> dict[str, Value]:
+def _rows(node: Node, process: Process) -> dict[str, Value]:
     """Limit → its text; empty for a process that has ended."""
     path = f"/proc/{process.pid}/limits"
     try:
@@ -50,15 +50,19 @@ def _rows(place: Place, node: Node, process: Process) -> dict[str, Value]:
     except HostError as error:
         if jobs.is_gone(error):
             return {}
-        return {name: Value(unreadable=str(error)) for name in LIMITS}
+        text, problem = "", str(error)
+    else:
+        problem = ""
     rows = {}
     for name, limit in LIMITS.items():
         pair = daemons.limit(text, limit.row, limit.unit)
-        rows[name] = Value(text=":".join(pair)) if pair else Value(unreadable=f"{path} has no {limit.row}")
         if pair:
+            rows[name] = Value(text=":".join(pair))
             process.values.update(zip(_KEYS[name], pair))
         else:
-            place.unknown[f"limit {name}"] = rows[name].problem
+            why = problem or f"{path} has no {limit.row}"
+            rows[name] = Value(unreadable=why)
+            process.unknown.update(dict.fromkeys(_KEYS[name], printable(why)))
     return rows
 
 

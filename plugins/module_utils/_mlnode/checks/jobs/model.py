@@ -21,11 +21,13 @@ from . import ranks
 
 @dataclass(frozen=True)
 class Process:
-    """A process of a place. values: for a comparison with other ranks of its job."""
+    """A process of a place. values, unknown: for a comparison with other ranks of its job, or why there is no
+    value."""
 
     about: JobProcess
     environment: Environment
     values: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
 
     @property
     def pid(self) -> int:
@@ -41,7 +43,8 @@ class Process:
             "name": self.about.name,
             "devices": [*self.about.devices],
             **rank._asdict(),
-            "values": {**self.values},
+            "values": dict(sorted(self.values.items())),
+            "unknown": dict(sorted(self.unknown.items())),
         }
 
 

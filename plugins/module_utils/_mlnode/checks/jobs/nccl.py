@@ -3,8 +3,8 @@
 """Variables of NCCL as a job takes them: from its environment, then from NCCL's files in its mount namespace.
 
 NCCL reads the file that NCCL_CONF_FILE names, or else .nccl.conf in the home folder, and then /etc/nccl.conf;
-the first value of a variable counts (NCCL's src/misc/param.cc: initEnv). The environment is the one that the
-process was started with; a program may change its own later.
+the first value of a variable counts (NCCL's src/misc/param.cc: initEnv). The kernel shows the environment at
+the start of the process; a program may change it later.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def taken(place: Place, process: Process) -> dict[str, _Taken]:
         for line in file.parse(content.text or "").lines:
             if _is_nccl(line.name) and ranks.known(line.name) is not None:
                 value = line.value[: values.LONGEST] if ranks.known(line.name) else None
-                found.setdefault(line.name, _Taken(value, f"{path}:{line.number}"))
+                found.setdefault(line.name, _Taken(value, printable(f"{path}:{line.number}")))
     return found
 
 
@@ -95,12 +95,14 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
 
 def _keep(process: Process, variables: Mapping[str, _Taken]) -> None:
     """Values for a comparison with other ranks."""
+    if process.environment.unknown:
+        process.unknown["environment"] = printable(process.environment.unknown)
     for name, used in variables.items():
         if used.value is not None and ranks.compared(name):
             process.values[f"nccl {name}"] = printable(used.value)
     for name, value in process.environment.variables.items():
         if value is not None and ranks.compared(name) and not _is_nccl(name):
-            process.values[f"env {name}"] = value
+            process.values[f"env {name}"] = printable(value)
 
 
 def _group(

@@ -30,6 +30,8 @@ _OTHERS = (
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
     *("SLURM_JOB_ID", "HOME"),
 )
+#: Rendezvous of torch.distributed and size of a Slurm job, by which places on several nodes are one job
+_OF_JOB = ("MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_NUM_NODES")
 _NAMES = frozenset((*_RANK, *_WORLD, *_LOCAL, *_LOCAL_WORLD, *_OTHERS))
 #: Libraries of communication and threads: UCX, libfabric, OpenMP, OpenMPI's own, GLOO, TORCH_NCCL
 _PREFIXED = regex(r"(?:UCX|FI|OMP|GLOO|TORCH_NCCL|TORCH_DISTRIBUTED)_[A-Z0-9_]{1,63}\Z")
@@ -40,9 +42,9 @@ _PER_RANK = frozenset(("NCCL_HOSTID", "NCCL_PARAM_DUMP_ALL"))
 
 
 def known(name: str) -> bool | None:
-    """True for a variable whose value may be read; False for one whose name alone may be, as nobody knows
-    what it holds; None for any other."""
-    if name in _NAMES:
+    """True for a variable whose value may be read; False if only its name may be, because the value may be a
+    secret; None for any other."""
+    if name in _NAMES or name in _OF_JOB:
         return True
     if environment.is_name(name):
         return (name in names.KNOWN or name in names.UNFIT) and not _SECRET.search(name)

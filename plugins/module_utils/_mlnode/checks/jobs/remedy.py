@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remedies, by the runtime of a job: the words of its own manual for one container, and for all new ones.
+"""Remedies, by the runtime of a job: in the words of its manual, for one container and for all new ones.
 
 Sources: podman-run(1), containers.conf(5); docker run, Docker daemon configuration; crio.conf(5); Kubernetes,
 Using sysctls in a cluster, and Volumes (emptyDir); slurm.conf(5); systemd.exec(5); limits.conf(5).
@@ -41,7 +41,8 @@ def form(place: Place) -> str:
     return _KINDS.get(job.kind, "")
 
 
-def sysctl(place: Place, key: str, value: str) -> str:
+def sysctl(place: Place, key: str, value: str, type_: str) -> str:
+    """type_: of the namespace that has the value."""
     setting = f"{key}={value}" if " " not in value else f"'{key}={value}'"
     advice = {
         PODMAN: f"podman run --sysctl {setting}{_ALL}",
@@ -49,11 +50,11 @@ def sysctl(place: Place, key: str, value: str) -> str:
         CONTAINERD: f"nerdctl run --sysctl {setting}{_ALL}",
         CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d{_ALL}",
         POD: f"securityContext.sysctls of the pod: {{name: {key}, value: \"{value}\"}}, and {key} in "
-        "allowedUnsafeSysctls of the kubelet",
+        "allowedUnsafeSysctls of the kubelet, unless it is a safe one",
         SLURM: f"in the step's namespace, such as in TaskProlog: sysctl -w {setting}",
-        UNIT: f"in ExecStartPre=+ of the unit, which has a network of its own: sysctl -w {setting}",
+        UNIT: f"in ExecStartPre=+ of the unit, as it has its own namespace: sysctl -w {setting}",
     }  # fmt: skip
-    by_hand = f"nsenter --net=/proc/{place.first.pid}/ns/net sysctl -w {setting}"
+    by_hand = f"nsenter --{type_}=/proc/{place.first.pid}/ns/{type_} sysctl -w {setting}"
     return advice.get(form(place), f"in its namespace: {by_hand}")
 
 

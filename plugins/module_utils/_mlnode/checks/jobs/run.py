@@ -82,8 +82,8 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 def look(host: Host, given: Mapping[str, Any]) -> Jobs:
     """given: the options that choose processes. Raises MlnodeError."""
-    choice, strange = _choice(host, given)
-    seen = job_processes.with_devices(host) if choice is None else job_processes.chosen(host, choice)
+    words = [*_words(host, given)]
+    seen = job_processes.chosen(host, _choice(words)) if words else job_processes.with_devices(host)
     errors: list[str] = []
     node = Node(host, declared.load_all(host, errors), errors)
     places = tuple(gather.places(node, seen.processes)) if seen.processes else ()
@@ -93,7 +93,7 @@ def look(host: Host, given: Mapping[str, Any]) -> Jobs:
         for name, subject in SUBJECTS
         for check in _safely(name, subject, place, node)
     ]
-    checks = [*_general(node, seen, strange), *_joined(found)]
+    checks = [*_general(node, seen, words), *_joined(found)]
     return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
 
 
@@ -113,43 +113,52 @@ def _safely(name: str, subject: Checks, place: Place, node: Node) -> Iterator[Ch
 # -- choice --------------------------------------------------------------------------------
 
 
-def _choice(host: Host, given: Mapping[str, Any]) -> tuple[Choice | None, list[str]]:
-    """The choice, and the words that mean nothing here. None without any word. Raises MlnodeError."""
-    if not any(given.get(name) for name in OPTIONS if name != "fail_on"):
-        return None, []
-    strange: list[str] = []
+class _Word(NamedTuple):
+    """A word that chooses processes. field: of Choice. found: the words to look for, such as the id of a
+    named container; empty if it is not known here."""
+
+    label: str
+    field: str
+    found: tuple[str, ...]
+
+
+def _words(host: Host, given: Mapping[str, Any]) -> Iterator[_Word]:
+    """Raises MlnodeError."""
     for pid in given.get("pid") or ():
         if pid < 1:
             raise DeclarationError(f"pid: expected the number of a process, got {pid}")
+        yield _Word(f"pid {pid}", "pids", (str(pid),))
     for path in given.get("cgroup") or ():
         if not path.startswith("/"):
             raise DeclarationError(
                 f"cgroup: expected a path such as /system.slice/NAME.service, got {path!r}"
             )
+        yield _Word(f"cgroup {path}", "cgroups", (path,))
     for job in given.get("slurm_job") or ():
         if not _NUMBER.match(job):
             raise DeclarationError(f"slurm_job: expected a number, got {job!r}")
-    containers: list[str] = []
-    for word in given.get("container") or ():
-        ids = job_processes.container_ids(host, word, _RUNTIME_SECONDS)
-        containers += ids
-        strange += [] if ids else [f"container {word}"]
-    pods = [uid for word in given.get("pod") or () for uid in job_processes.pod_uids(host, word)]
-    choice = Choice(
-        tuple(given.get("pid") or ()),
-        tuple(given.get("cgroup") or ()),
-        tuple(containers),
-        tuple(given.get("slurm_job") or ()),
-        tuple(pods),
-    )
-    return choice, strange
+        yield _Word(f"Slurm job {job}", "slurm_jobs", (job,))
+    for name in given.get("container") or ():
+        ids = job_processes.container_ids(host, name, _RUNTIME_SECONDS)
+        yield _Word(f"container {name}", "containers", tuple(ids))
+    for name in given.get("pod") or ():
+        yield _Word(f"pod {name}", "pods", tuple(job_processes.pod_uids(host, name)))
 
 
-def _general(node: Node, seen: job_processes.Seen, strange: Sequence[str]) -> Iterator[Check]:
+def _choice(words: Sequence[_Word]) -> Choice:
+    by_field: dict[str, list[str]] = {}
+    for word in words:
+        by_field.setdefault(word.field, []).extend(word.found)
+    pids = tuple(map(int, by_field.pop("pids", ())))
+    return Choice(pids, **{field: tuple(found) for field, found in by_field.items()})
+
+
+def _general(node: Node, seen: job_processes.Seen, words: Sequence[_Word]) -> Iterator[Check]:
     """Checks about the look itself."""
-    for word in (*strange, *seen.lacking):
-        about = Subject(ASKED, printable(word), "/proc", advice="see mlnode job without options for all jobs")
-        yield about.unknown("no such process here")
+    for word in words:
+        if not any((word.field, one) in seen.met for one in word.found):
+            about = Subject(ASKED, printable(word.label), "/proc")
+            yield about.unknown("no such process here")
     if seen.unseen:
         yield Subject(PROCESSES, NODE, "/proc").unknown(printable("; ".join(seen.unseen)))
     for error in node.errors:

@@ -44,7 +44,7 @@ def test_only_known_names_are_taken_and_the_first_counts(node: Machine) -> None:
     content = (
         b"RANK=3\0AWS_SECRET=x\0A=\x1b[2J\n\xff\0RANK=4\0HIDDEN=password\0A\0=x\0NO\0" + b"A" * 100 + b"=1"
     )
-    assert environment(node, content) == ({"RANK": "3", "A": "\\x1b[2J\\n\\udcff", "HIDDEN": None}, "", False)
+    assert environment(node, content) == ({"RANK": "3", "A": "\x1b[2J\n\udcff", "HIDDEN": None}, "", False)
 
 
 def test_a_value_is_cut(node: Machine) -> None:

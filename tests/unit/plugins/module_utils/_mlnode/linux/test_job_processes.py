@@ -50,7 +50,13 @@ def test_a_process_that_ends_meanwhile_is_skipped(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     for number in (errno.ENOENT, errno.ESRCH):
         node.unreadable = {"/proc/20/status": number}
-        assert job_processes.with_devices(node) == ((), (), ())
+        assert job_processes.with_devices(node) == ((), (), frozenset())
+
+
+def test_a_zombie_is_no_job(node: Machine) -> None:
+    process(node, 20, "python")
+    node.remove("/proc/20/ns/net")
+    assert not job_processes.chosen(node, Choice((20,))).processes
 
 
 def test_a_process_that_cannot_be_read_is_reported(node: Machine) -> None:
@@ -79,22 +85,22 @@ def test_processes_are_chosen_by_their_groups(node: Machine) -> None:
         (Choice(pids=(24, 22)), [24, 22]),
     ):
         seen = job_processes.chosen(node, choice)
-        assert (pids(seen), seen.unseen, seen.lacking) == (expected, (), ()), choice
+        assert (pids(seen), seen.unseen) == (expected, ()), choice
+        assert seen.met == {(field, str(word)) for field, words in choice._asdict().items() for word in words}
 
 
-def test_a_choice_without_a_process_is_reported(node: Machine) -> None:
+def test_a_choice_without_a_process_is_not_met(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     choice = Choice((20, 99), ("/x",), ("ab",), ("4711",), (UID,))
-    lacking = ("pid 99", "cgroup /x", "container ab", "Slurm job 4711", f"pod {UID}")
-    assert job_processes.chosen(node, choice).lacking == lacking
-    assert job_processes.chosen(node, Choice((99,))).lacking == ("pid 99",)
+    assert job_processes.chosen(node, choice).met == {("pids", "20")}
+    assert job_processes.chosen(node, Choice((99,))).met == frozenset()
 
 
 def test_a_chosen_process_that_cannot_be_read_is_reported(node: Machine) -> None:
     process(node, 20, "python")
     node.unreadable = {"/proc/20/status": errno.EACCES}
     seen = job_processes.chosen(node, Choice((20,)))
-    assert (seen.processes, seen.lacking) == ((), ())
+    assert (seen.processes, seen.met) == ((), {("pids", "20")})
     assert seen.unseen[0].startswith("cannot read /proc/20/status: EACCES")
 
 

@@ -82,6 +82,17 @@ def test_a_choice_without_processes_is_unknown(node: Machine) -> None:
     }  # fmt: skip
 
 
+def test_a_container_that_has_ended_has_the_name_that_was_asked_for(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.job_processes, "container_ids", lambda *_given: [CONTAINER])
+    assert of(look(node, container=["trainer"]), "job_asked") == [
+        ("container trainer", "unknown", "", "no such process here")
+    ]
+    process(node, 20, "python", cgroup=f"/docker/{CONTAINER}")
+    assert of(look(node, container=["trainer"]), "job_asked") == []
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -303,16 +314,18 @@ def test_no_secret_and_no_foreign_variable_is_kept(node: Machine) -> None:
 
 
 def test_texts_of_a_container_are_printable(node: Machine) -> None:
-    declare(node, nccl={"variables": {"NCCL_DEBUG": "WARN"}})
+    declare(node, nccl={"variables": {"NCCL_DEBUG": "WARN", "NCCL_IB_TIMEOUT": 22}})
     process(
         node, 20, "\x1b[2Jpwn", "/dev/nvidia0", cgroup="/mine/\x1b[2J/\u202e",
-        environment=["NCCL_DEBUG=\x1b[31mINFO\nHIGH  fake", "NCCL_CONF_FILE=/\x1b[2J"],
+        environment=["NCCL_DEBUG=\x1b[31mINFO\nHIGH  fake", "NCCL_CONF_FILE=/\x1b[2J", "UCX_TLS=\x1b"],
+        files={"/\x1b[2J": "NCCL_IB_TIMEOUT=\x1b\n"},
     )  # fmt: skip
     jobs = look(node)
     for text in (check for one in jobs.checks for check in one.document().values()):
         assert text.isprintable(), text
     places = [place.document() for place in jobs.places]
     assert "\x1b" not in json.dumps(places, ensure_ascii=False)
+    assert "NCCL_IB_TIMEOUT=\\x1b from /\\x1b[2J:1" in [check.found for check in jobs.checks]
     assert places[0]["cgroup"] == "/mine/\\x1b[2J/\\u202e"
 
 

@@ -37,6 +37,12 @@ _MOUNTS = """\
 def node(root: str) -> Machine:
     """A node without jobs."""
     machine = Machine.debian(root)
+    furnish(machine)
+    return machine
+
+
+def furnish(machine: Machine) -> None:
+    """Add what is read of the node itself."""
     control_groups.mount(machine)
     process(machine, 1, "systemd", cgroup="/init.scope")
     for kind, number in HERE.items():

@@ -16,7 +16,7 @@ from ..host.host import Host
 from ..host.namespaces import Ids
 from ..model.errors import DeclarationError, HostError
 from ..model.record import NamedTuple, regex
-from . import cgroup_names, jobs
+from . import cgroup_names, job_status, jobs
 from .cgroup_names import Group, Job
 
 #: Namespaces that decide on the values of a process; pid and mnt tell containers apart
@@ -181,7 +181,9 @@ def start_of(host: Host, pid: int) -> str:
 
 def _ids(host: Host, pid: int) -> Ids:
     path = f"/proc/{pid}/status"
-    rows = {row: [int(word) for word in text.split()] for row, text in _STATUS.findall(host.read(path))}
+    rows = {
+        row: [int(word) for word in text.split()] for row, text in _STATUS.findall(job_status.text(host, pid))
+    }
     if len(rows.get("Uid", ())) != 4 or len(rows.get("Gid", ())) != 4:  # real, effective, saved, filesystem
         raise HostError("understand", path, None, "it has no Uid and Gid with four numbers")
     return Ids(rows["Uid"][3], rows["Gid"][3], tuple(rows.get("Groups", ())))

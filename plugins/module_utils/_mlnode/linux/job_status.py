@@ -23,14 +23,23 @@ class Status(NamedTuple):
     huge: bool | None
 
 
+def text(host: Host, pid: int) -> str:
+    """The file, read once for all subjects. Raises HostError."""
+    return host.once(f"status of {pid}", lambda: host.read(_path(pid)))
+
+
+def _path(pid: int) -> str:
+    return f"/proc/{pid}/status"
+
+
 def read(host: Host, pid: int) -> Status:
-    """Read once for all subjects. Raises HostError, one of an ended process for a zombie as well."""
+    """Raises HostError."""
     return host.once(f"allowed of {pid}", lambda: _read(host, pid))
 
 
 def _read(host: Host, pid: int) -> Status:
-    path = f"/proc/{pid}/status"
-    rows = dict(_ROWS.findall(host.read(path)))
+    path = _path(pid)
+    rows = dict(_ROWS.findall(text(host, pid)))
     try:
         cpus = cpulist.parse(rows.get("Cpus_allowed_list", ""))
         nodes = cpulist.parse(rows.get("Mems_allowed_list", ""))

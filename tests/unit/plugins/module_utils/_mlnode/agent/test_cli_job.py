@@ -51,7 +51,7 @@ why       RDMA locks the memory it registers, and fails without
 do        podman run --ulimit memlock=-1:-1; for all new containers declare the area containers
 see       /proc/20/limits; user_verbs.rst
 
-5 checks: 1 fail, 1 pass, 3 skip"""
+16 checks: 1 fail, 6 pass, 9 skip"""
 
 
 def test_no_job_is_one_sentence(node: Machine, capsys: Capture) -> None:
@@ -70,6 +70,7 @@ def test_a_process_that_cannot_be_read_is_no_success(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     assert cli.main(["job"]) == cli.OK
     node.unreadable = {"/proc/20/status": errno.EACCES}
+    node.forget()
     assert cli.main(["job"]) == cli.ERROR
 
 

@@ -24,10 +24,12 @@ OWN_NET = {"net": 4026532001}
 
 
 def training_node(root: pathlib.Path) -> Machine:
-    machine = job_machine.node(str(root))
-    for folder in ("devices/system/cpu", "class/net"):  # of the machine without GPUs
-        shutil.rmtree(root / "sys" / folder, ignore_errors=True)
+    machine = Machine(str(root))
+    job_machine.furnish(machine)
+    shutil.rmtree(root / "sys/class/net")  # folders, which the kernel's are not
     fabric_tree.healthy(Tree(root))
+    machine.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+    machine.put("/proc/sys/vm/swappiness", "60\n")
     for minor, address in enumerate((FIRST, SECOND)):
         text = f"Model: \t X\nDevice Minor: \t {minor}\n"
         machine.put(f"/proc/driver/nvidia/gpus/{address}/information", text)

@@ -173,18 +173,13 @@ def test_a_process_that_has_ended_is_skipped(
     assert not {name for name in names if name.startswith(("job_cpu", "job_memory", "job_thp"))}
 
 
-def test_a_status_that_is_refused_is_unknown(trainer: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    process(trainer, 20, "python", "/dev/nvidia0", cgroup=SCOPE)
-    begin = readings.begin
-
-    def refuse(host: Host, processes: object) -> None:
-        begin(host, processes)  # type: ignore[arg-type]
-        trainer.unreadable["/proc/20/status"] = errno.EACCES
-
-    monkeypatch.setattr(readings, "begin", refuse)
+@pytest.mark.parametrize(("cpus", "nodes"), [("", "0"), ("0-7", ""), ("x", "0"), ("0-7", "3-1")])
+def test_a_status_that_is_not_understood_is_unknown(trainer: Machine, cpus: str, nodes: str) -> None:
+    process(trainer, 20, "python", "/dev/nvidia0", cgroup=SCOPE, cpus=cpus, nodes=nodes)
     jobs = look(trainer)
     assert named(jobs, "job_cpu_count").verdict is Verdict.UNKNOWN
     assert named(jobs, "job_memory_node").verdict is Verdict.UNKNOWN
+    assert "cpus" not in jobs.places[0].processes[0].values
 
 
 # -- interrupts ----------------------------------------------------------------------------

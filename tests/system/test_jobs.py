@@ -258,7 +258,7 @@ def test_a_file_system_that_does_not_answer_is_not_touched(start: Start, look: L
     ((_verdict, words),) = found(document, "job_nccl_files")
     assert words == "cannot read /root/.nccl.conf: its file system is fuse, which is not touched"
     assert found(document, "job_sysctl")
-    assert time.monotonic() - begin < 60  # the limit of no answer is a second for each
+    assert time.monotonic() - begin < 60  # the limit of no answer is two seconds for each
 
 
 def test_a_user_who_owns_the_namespaces_cannot_stop_the_look(start: Start, look: Look) -> None:
@@ -286,7 +286,7 @@ def test_a_read_that_no_signal_ends_leaves_the_rest_known(start: Start, look: Lo
     (pid,) = namespaces.run("pgrep", "-P", str(stalled.pid)).split()
     done = look.run("--json", "--pid", pid, "--pid", str(good.pid), first=_TRUSTING)
     first, second = json.loads(done.stdout)["places"]
-    assert first["unknown"]["shm size"] == "no answer in 1 s"
+    assert first["unknown"]["shm size"] == "no answer in 2 s"
     assert second["values"]["shm size"] == str(64 << 20)
     assert {"sysctl net.core.somaxconn"} <= {*first["values"]} & {*second["values"]}
 

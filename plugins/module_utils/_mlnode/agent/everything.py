@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..engine import confirm_store, origin, partial, revert
 from ..report import audit as audit_report
-from ..report import document, paint, table, topology, topology_table
+from ..report import document, jobs, paint, table, topology, topology_table
 from ..topology import read
 from . import (
     call,
@@ -18,6 +18,7 @@ from . import (
     drift,
     enrol,
     explain,
+    job,
     looks,
     manual,
     metrics,

@@ -23,13 +23,14 @@ from ..model.setting import Value
 from . import jobs
 from .job_processes import JobProcess, start_of
 
-#: Seconds for one work, and for all of them. Each of these reads takes less than a millisecond.
-_EACH, _TOTAL = 1.0, 10.0
+#: Seconds for one work, and for all of them. Each of these reads takes less than a millisecond; a busy
+#: machine may let a child wait for a CPU.
+_EACH, _TOTAL = 2.0, 10.0
 
 #: File systems of this kernel alone: a read of them ends
 LOCAL = (
-    "tmpfs", "ramfs", "rootfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "overlay", "squashfs", "erofs", "zfs",
-    "f2fs", "devtmpfs",
+    "tmpfs", "devtmpfs", "ramfs", "rootfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "overlay",
+    "squashfs", "erofs", "zfs", "f2fs",
 )  # fmt: skip
 #: A SIGKILL ends a wait for their server (nfs(5): intr)
 _KILLABLE = ("nfs", "nfs4")

@@ -21,6 +21,8 @@ _USUAL = 64 << 20
 #: and the batches of data loaders fit.
 _ENOUGH = 1 << 30
 _SIZE = "1g"
+#: A folder of /dev itself is in memory, too (drivers/base/devtmpfs.c)
+_IN_MEMORY = ("tmpfs", "devtmpfs", "ramfs")
 _REASON = "ranks of one node exchange data there: NCCL's buffers and the batches of data loaders do not fit"
 _SOURCE = "NCCL user guide, Troubleshooting; docker run, --shm-size; tmpfs(5)"
 
@@ -39,7 +41,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     place.values["shm size"] = str(storage.size or "unlimited")
     count = _ranks(place)
     found = f"{_words(storage)}; {count} local {'rank' if count == 1 else 'ranks'}"
-    if storage.kind != "tmpfs":
+    if storage.kind not in _IN_MEMORY:
         found = f"no tmpfs is at {PATH} ({storage.kind}), so shared memory goes to a disk; {found}"
         advice = remedy.shm(place, _SIZE)
         yield subject.judged(False, found, expected="a tmpfs", bad=Verdict.WARN, advice=advice)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import pathlib
+import subprocess
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import job_machine
@@ -14,7 +15,7 @@ from mlnode.agent import cli
 from mlnode.checks.jobs import run
 from mlnode.linux.inside import Storage
 
-from .test_cli import schema
+from .test_cli import schema, zipped
 
 Capture = pytest.CaptureFixture[str]
 
@@ -72,6 +73,15 @@ def test_a_process_that_cannot_be_read_is_no_success(node: Machine) -> None:
     node.unreadable = {"/proc/20/status": errno.EACCES}
     node.forget()
     assert cli.main(["job"]) == cli.ERROR
+
+
+def test_the_agent_has_the_command(tmp_path: pathlib.Path) -> None:
+    """As one file, which looks at this machine; the number is greater than any process can have."""
+    done = subprocess.run(
+        [zipped(tmp_path), "job", "--pid", "4194305"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (cli.ERROR, "")
+    assert done.stdout.startswith("NOT KNOWN  job_asked, pid 4194305: no such process here\n")
 
 
 @pytest.mark.parametrize("words", [["--pid", "x"], ["--pid"], ["--root", "/x"], ["20"]])

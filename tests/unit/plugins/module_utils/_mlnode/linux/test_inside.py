@@ -139,11 +139,24 @@ def test_a_long_table_of_mounts_is_unknown(node: Machine) -> None:
     assert value.unreadable == "cannot read /proc/20/mountinfo: expected at most 1048576 bytes, got more"
 
 
-def test_the_space_of_shared_memory(node: Machine) -> None:
-    process(node, 20, "python")
+@pytest.mark.parametrize(
+    ("mounts", "kind"),
+    [
+        ("31 30 0:5 / /dev rw - devtmpfs udev rw\n32 31 0:6 / /dev/shm rw - tmpfs none rw\n", "tmpfs"),
+        (
+            "31 30 0:5 / /dev rw - tmpfs tmpfs rw\n32 31 0:6 / /dev/shm rw - tmpfs shm rw,size=65536k\n",
+            "tmpfs",
+        ),
+        ("31 30 0:5 / /dev rw - devtmpfs udev rw\n", "devtmpfs"),
+        ("", "overlay"),
+    ],
+)
+def test_the_space_of_shared_memory(node: Machine, mounts: str, kind: str) -> None:
+    """Of a node, of a container, of a small machine, and of a container that has none."""
+    process(node, 20, "python", mounts=ROOT.format("overlay") + mounts)
     (answer,) = inside.ask(node, [inside.storage(node, read(node), "/dev/shm")])
     known = os.statvfs(node.root)
-    assert answer.value[:2] == ["tmpfs", known.f_blocks * known.f_frsize]
+    assert answer.value[:2] == [kind, known.f_blocks * known.f_frsize]
 
 
 # -- namespaces, users ---------------------------------------------------------------------

@@ -192,7 +192,7 @@ def test_cpus_for_the_threads() -> None:
     bound = f"import os; os.sched_setaffinity(0, [{number}])\n{IDLE}"
     with job(bound, OMP_NUM_THREADS="4") as pid:
         check = named(look(pid), "job_cpu_count")
-    assert (str(check.verdict), check.found) == ("skip", "1 CPUs, OMP_NUM_THREADS 4: fewer than threads")
+    assert (str(check.verdict), check.found) == ("skip", "1 CPU, OMP_NUM_THREADS 4: fewer than threads")
 
 
 def test_device_files_of_the_own_dev() -> None:

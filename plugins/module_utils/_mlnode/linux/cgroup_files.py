@@ -45,6 +45,10 @@ class Line(NamedTuple):
     groups: tuple[Group, ...]
     hidden: str = ""
 
+    def words(self, group: Group) -> str:
+        """A group for people: ranks of one job with a group each have the same finding."""
+        return "its own group" if group == self.groups[0] else group.path
+
 
 def line(host: Host, pid: int, controller: str) -> Line:
     """Raises HostError if the groups are not known, and one of a process that has ended."""

@@ -98,7 +98,7 @@ def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Ch
         place.values["cpu quota"] = "max"
         return subject.judged(True, "no quota", expected="not throttled")
     place.values["cpu quota"] = f"{least.cpus:.4g}"
-    words = f"{_quota_words(least)}"
+    words = _quota_words(known, least)
     counted = []
     for quota in quotas:
         path = f"{quota.group.folder}/{readings.CPU}"
@@ -109,11 +109,11 @@ def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Ch
     worst = max(counted, key=lambda one: (one.now, one.earlier))
     source = f"{worst.quota.group.folder}/{readings.CPU}"
     if worst.now > 0:
-        found = f"{_quota_words(worst.quota)}: throttled {_times(worst.now)} in {_pause(node)}"
+        found = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.now)} in {_pause(node)}"
         advice = remedy.cpu_quota(place, worst.quota.group.path)
         return subject.judged(False, found, expected="not throttled", source=source, advice=advice)
     if worst.earlier > 0:
-        found = f"{_quota_words(worst.quota)}: throttled {_times(worst.earlier)}, and not now"
+        found = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.earlier)}, and not now"
         advice = remedy.cpu_quota(place, worst.quota.group.path)
         return subject.skip(found, source=source, advice=advice)
     if known.hidden:
@@ -121,8 +121,8 @@ def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Ch
     return subject.judged(True, f"{words}: never throttled", expected="not throttled", source=source)
 
 
-def _quota_words(quota: Quota) -> str:
-    return f"{quota.cpus:.4g} CPUs by {quota.group.path}"
+def _quota_words(known: Line, quota: Quota) -> str:
+    return f"{quota.cpus:.4g} CPUs by {known.words(quota.group)}"
 
 
 def _times(count: int) -> str:
@@ -164,7 +164,7 @@ def _count(
         threads = max((_threads(process) or 0 for process in processes), default=0)
         usable = len(cpus) if quota is None else min(len(cpus), quota)
         sharing = _sharing(processes, _is_free(topology, cpus))
-        words = f"{usable:.4g} CPUs"
+        words = f"{usable:.4g} CPU{'s' if usable != 1 else ''}"
         words += f" for {sharing} ranks" if sharing > 1 else ""
         if not threads:
             yield subject.skip(f"{words}; OMP_NUM_THREADS is not set", target=target)

@@ -161,7 +161,8 @@ def _rails(place: Place, node: Node, topology: Topology, seen: _Seen, mode: str)
     if several is False:
         return subject.skip(f"{found}; all of its ranks are on this node")
     bad = Verdict.FAIL if not visible and several else Verdict.WARN
-    advice = remedy.rdma_devices(place)
+    closed = [file.device for file in seen.files if file not in usable]
+    advice = remedy.exclusive(place, closed[0]) if closed else remedy.rdma_devices(place)
     return subject.judged(False, found, expected=f"{listed(lacking)} in its /dev", advice=advice, bad=bad)
 
 

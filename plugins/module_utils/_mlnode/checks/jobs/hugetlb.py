@@ -76,7 +76,7 @@ def _pool(place: Place, node: Node, known: Line, subject: Subject, size: int, co
             return subject.unknown(f"{found} is visible; {known.hidden}")
         return subject.judged(True, found)
     pages = (least.amount >> 10) // size
-    found = f"{words}, at most {pages} by {least.group.path}"
+    found = f"{words}, at most {pages} by {known.words(least.group)}"
     refused = _refused(node, known, name, least)
     if refused:
         found += f"; {refused} requests were refused"

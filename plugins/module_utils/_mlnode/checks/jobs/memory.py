@@ -148,7 +148,7 @@ def _judged(place: Place, node: Node, known: Line, subject: Subject, limits: Seq
     """The memory in use that cannot be dropped, against the limit with the least left. Raises HostError."""
     in_use = [(_working_set(node, known, limit), limit) for limit in limits]
     used, limit = max(in_use, key=lambda pair: pair[0] / max(pair[1].amount, 1))
-    found = f"{amount(used)} in use of {amount(limit.amount)} by {limit.group.path}"
+    found = f"{amount(used)} in use of {amount(limit.amount)} by {known.words(limit.group)}"
     good = used < _NEAR * limit.amount
     if good and known.hidden:
         return subject.unknown(f"{found}; {known.hidden}")
@@ -197,7 +197,7 @@ def _high(place: Place, node: Node, known: Line) -> Iterator[Check]:
             return
         rises.append((rise.by, rise.before, limit, path))
     count, before, limit, path = max(rises, key=lambda row: row[:2])
-    words = f"{amount(limit.amount)} by {limit.group.path}"
+    words = f"{amount(limit.amount)} by {known.words(limit.group)}"
     advice = remedy.memory(place, limit.group.path)
     if count > 0:
         found = f"{words}: exceeded {count} times in {readings.seconds(node.host):.2g} s"
@@ -253,8 +253,10 @@ def _swap(place: Place, node: Node, known: Line) -> Iterator[Check]:
     if used is None:
         yield subject.unknown(f"memory.swap.current of {counted[0].path} is {counted[1][:60]!r}")
         return
-    limit = "no limit" if least is None else f"a limit of {amount(least.amount)} by {least.group.path}"
-    found = f"{amount(used)} of {counted[0].path} in swap; {limit}"
+    limit = (
+        "no limit" if least is None else f"a limit of {amount(least.amount)} by {known.words(least.group)}"
+    )
+    found = f"{amount(used)} of {known.words(counted[0])} in swap; {limit}"
     advice = "give it memory, and declare vm.swappiness 1, or swapoff -a"
     yield subject.judged(not used, found, expected="nothing in swap", advice=advice, bad=Verdict.WARN)
 

@@ -110,7 +110,6 @@ def cpu_quota(place: Place, group: str) -> str:
         CONTAINERD: "nerdctl update --cpus=N, or nerdctl run without --cpus and --cpu-quota",
         POD: "raise resources.limits.cpu of the pod, or leave it out; for whole CPUs without a quota, "
         "integer requests equal to limits and cpuManagerPolicy: static of the kubelet",
-        UNIT: "CPUQuota= of the unit: systemctl set-property UNIT CPUQuota=",
     }
     return _of_group(place, group, advice, "CPUQuota=")
 
@@ -124,7 +123,6 @@ def memory(place: Place, group: str) -> str:
         POD: "raise resources.limits.memory of the pod; memory.high comes from memoryThrottlingFactor of the "
         "kubelet",
         SLURM: "ask for more memory with sbatch --mem",
-        UNIT: "MemoryMax= and MemoryHigh= of the unit",
     }
     return _of_group(place, group, advice, "MemoryMax= and MemoryHigh=")
 

@@ -79,7 +79,7 @@ def _pool(place: Place, node: Node, known: Line, subject: Subject, size: int, co
     found = f"{words}, at most {pages} by {known.words(least.group)}"
     refused = _refused(node, known, name, least)
     if refused:
-        found += f"; {refused} requests were refused"
+        found += f"; {refused} {'request was' if refused == 1 else 'requests were'} refused"
     advice = remedy.hugetlb(place, name)
     fields = {"source": least.group.folder, "advice": advice}
     if refused:
@@ -109,6 +109,7 @@ def _refused(node: Node, known: Line, name: str, limit: Limit) -> int:
     """Requests beyond the limit of a group; 0 if the kernel does not count them."""
     folder = limit.group.folder
     if known.version == 1:
-        return values.number(cgroup_files.value(node.host, f"{folder}/hugetlb.{name}.failcnt").text) or 0
+        files = [f"{folder}/hugetlb.{name}.{part}failcnt" for part in ("", "rsvd.")]
+        return sum(values.number(cgroup_files.value(node.host, file).text) or 0 for file in files)
     path = f"{folder}/hugetlb.{name}.events.local"
     return cgroup_files.pairs(cgroup_files.value(node.host, path).text or "").get("max", 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..engine import confirm_store, origin, partial, revert
 from ..knobs.containers import present
 from ..report import audit as audit_report
-from ..report import document, paint, table, topology, topology_table
+from ..report import document, jobs, paint, table, topology, topology_table
 from ..topology import hardware
 from . import (
     call,
@@ -20,6 +20,7 @@ from . import (
     enrol,
     explain,
     inspections,
+    job,
     manual,
     metrics,
     mounts,

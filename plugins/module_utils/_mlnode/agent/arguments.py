@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ..model.version import VERSION
 from . import output
 
 OK, ERROR, USAGE, DRIFT = 0, 1, 2, 3
 
-EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit, preflight: a check that fails)"
+EXIT = "exit status: 0 as declared, 1 error, 2 wrong usage, 3 drift (audit, preflight, job: a failed check)"
 
 DESCRIPTION = "Shows, checks, applies and reverts the declared tuning of this node."
 
@@ -40,6 +40,7 @@ _MACHINE_READ = (
 )
 _MORE = {
     "preflight": "verify in a few seconds that this node is ready for a job, without its neighbours",
+    "job": "what running jobs get of the declaration, in their namespaces, limits and environments",
     "metrics": "check the node, and export the result to node_exporter (its timer does this)",
     "pull": "look for a new declaration of this node on a web server, and apply it (its timer does this)",
     "enrol": "have this node look for its declaration on a web server, as at the first boot of an image",
@@ -62,6 +63,15 @@ NOS = ("cumulus", "sonic", "eos", "nxos")
 #: Texts of `mlnode render`: for switches, and those of agent/render.py, which no start needs
 SWITCH = "switch"
 CONTAINERS = ("kubelet", "pod", "cni-tuning", "docker-run", "podman-run", "enroot", "slurm-prolog")
+
+#: Options of `mlnode job`, each of which may be given several times
+_JOBS = {
+    "--pid": ("PID", "look at this process (default: all that have a GPU or an RDMA device open)"),
+    "--cgroup": ("PATH", "look at the processes of a control group and the groups below it"),
+    "--container": ("NAME", "look at a container, by its name or the beginning of its id"),
+    "--slurm-job": ("ID", "look at the tasks of a Slurm job"),
+    "--pod": ("NAME", "look at a pod, by NAME, NAMESPACE/NAME or its uid"),
+}
 
 #: Shells that completion scripts are made for
 SHELLS = ("bash",)
@@ -155,6 +165,11 @@ def _add_options(name: str, subparser: argparse.ArgumentParser, names: list[str]
         form.add_argument("--json", action="store_true", help="print JSON instead of text")
         about = "print one line, for the reason of a scheduler"
         form.add_argument("--brief", action="store_true", help=about)
+    elif name == "job":
+        subparser.add_argument("--json", action="store_true", help="print JSON instead of text")
+        for option, (word, about) in _JOBS.items():
+            more: Any = {"type": int} if option == "--pid" else {}
+            subparser.add_argument(option, action="append", default=[], metavar=word, help=about, **more)
     elif name == "explain":
         subparser.add_argument("key", metavar="KEY", help="such as vm.swappiness or thp.enabled")
     elif name in _WAITING:

@@ -363,6 +363,7 @@ _COMMANDS = {
     "nccl": _nccl,
     "audit": _imported_command("verdicts", "audit"),
     "preflight": _imported_command("verdicts", "preflight"),
+    "job": _imported_command("job", "job"),
     "render": _imported_command("render", "command"),
     "metrics": _metrics,
     "pull": _pull,

@@ -23,6 +23,7 @@ MODULES: Mapping[str, str] = {
     "campaign": "checks.campaign.look",
     "memory_bandwidth": "checks.memory",
     "node_audit": "checks.audit.run",
+    "node_job": "checks.jobs.run",
     "node_topology": "report.topology",
 }
 
@@ -47,6 +48,7 @@ def imported() -> None:
     from ..checks import memory, path_mtu  # noqa: F401
     from ..checks.audit import run as audit  # noqa: F401
     from ..checks.campaign import gpudirect, look, rdma_bw, rdma_lat, run, tcp  # noqa: F401
+    from ..checks.jobs import run as jobs  # noqa: F401
     from ..checks.preflight import run as preflight  # noqa: F401
     from ..checks.rdma import run as rdma  # noqa: F401
     from ..checks.subnet import check  # noqa: F401

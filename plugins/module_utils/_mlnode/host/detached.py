@@ -48,7 +48,7 @@ def _fork_again(writer: int, work: Callable[[], object]) -> None:
     try:
         os.setsid()
         if not os.fork():
-            _settle(writer)
+            settle(writer)
             os.write(writer, b"1")
             os.close(writer)
             work()
@@ -57,8 +57,9 @@ def _fork_again(writer: int, work: Callable[[], object]) -> None:
     os._exit(0)
 
 
-def _settle(writer: int) -> None:
-    """Let go of all that belongs to the caller: its signals, its folder, its files and the locks on them."""
+def settle(writer: int) -> None:
+    """Let go of all that belongs to the caller: its signals, its folder, its files and the locks on them.
+    writer: the one handle to keep."""
     for number in _SESSION:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

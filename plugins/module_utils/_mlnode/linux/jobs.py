@@ -121,7 +121,7 @@ def each(host: Host, process: Callable[[int, str], None]) -> tuple[str, ...]:
     pids = _pids(host)
     for pid in pids:
         try:
-            process(pid, _name(host, pid))
+            process(pid, name_of(host, pid))
         except HostError as error:
             if not is_gone(error):
                 closed.append(error)
@@ -148,12 +148,13 @@ def since(host: Host) -> float | None:
 def _computes(host: Host, pid: int) -> bool:
     slurm: set[int] = set()
     try:
-        return bool(_process(host, pid, _name(host, pid), slurm) or slurm)
+        return bool(_process(host, pid, name_of(host, pid), slurm) or slurm)
     except HostError as error:
         return not is_gone(error)
 
 
-def _name(host: Host, pid: int) -> str:
+def name_of(host: Host, pid: int) -> str:
+    """Name of the program, cut to 15 characters. Raises HostError."""
     return printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
 
 
@@ -167,10 +168,15 @@ def _pids(host: Host) -> list[int]:
 
 
 def _holder(host: Host, pid: int, name: str) -> Holder:
-    """Without devices for one of the services, and for the daemon of a job's step."""
+    return Holder(pid, name, devices(host, pid, name))
+
+
+def devices(host: Host, pid: int, name: str) -> tuple[str, ...]:
+    """Open devices of a process; none for one of the services, and for the daemon of a job's step. Raises
+    HostError."""
     if name in _SERVICES or name == _STEP_NAME:
-        return Holder(pid, name, ())
-    return Holder(pid, name, tuple(sorted(_held(host, pid), key=_natural)))
+        return ()
+    return tuple(sorted(_held(host, pid), key=_natural))
 
 
 def _words(holder: Holder) -> str:
@@ -211,7 +217,17 @@ def _held(host: Host, pid: int) -> set[str]:
 
 def is_gone(error: HostError) -> bool:
     """True if the process, or its file, has ended since it was listed."""
-    return error.absent or error.errno in _GONE
+    return error.errno is not None and is_gone_by(error.errno)
+
+
+def is_gone_by(number: int) -> bool:
+    """As is_gone(), for the number of an error."""
+    return number in (*HostError.ABSENT, *_GONE)
+
+
+def gone(path: str) -> HostError:
+    """The error for a process whose number another one has by now."""
+    return HostError("read", path, errno.ESRCH)
 
 
 def _shortened(findings: Sequence[str]) -> list[str]:

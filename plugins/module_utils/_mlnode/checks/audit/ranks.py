@@ -69,7 +69,7 @@ def _ranks(host: Host, topology: Topology) -> Iterator[Check]:
     if len(numa.with_cpus(topology.nodes)) < 2:
         raise Nothing("there are not two NUMA nodes with CPUs", numa.NODES)
     ranks = rank_files.look(host)
-    gpus = _gpus(host, topology, ranks.found)
+    gpus = gpus_of(host, topology, {rank.pid: rank.devices for rank in ranks.found})
     if ranks.unseen:
         yield from (topic.unknown("; ".join(ranks.unseen), source=CPUS.source) for topic in (CPUS, MEMORY))
     elif not ranks.found:
@@ -122,16 +122,19 @@ def _worst(subject: Subject, findings: Sequence[_Finding], expected: str) -> Che
 # -- GPUs and their nodes ----------------------------------------------------------------------
 
 
-def _gpus(host: Host, topology: Topology, ranks: Sequence[Rank]) -> dict[int, tuple[str, ...]]:
-    """Process id → addresses of its GPUs; empty if unknown. Raises HostError."""
+def gpus_of(
+    host: Host, topology: Topology, devices: Mapping[int, Sequence[str]]
+) -> dict[int, tuple[str, ...]]:
+    """Process id → addresses of its GPUs; empty if unknown. devices: process id → its open device files.
+    Raises HostError."""
     known = {gpu.address for gpu in topology.gpus}
     gpus: dict[int, tuple[str, ...]] = {}
-    for rank in ranks:
-        addresses = {rank_files.address(host, device) for device in rank.devices}
-        gpus[rank.pid] = tuple(sorted(address for address in addresses if address in known))
+    for pid, files in devices.items():
+        addresses = {rank_files.address(host, device) for device in files}
+        gpus[pid] = tuple(sorted(address for address in addresses if address in known))
     torn = [pid for pid, held in gpus.items() if len({*_homes(topology, held)}) > 1]
     if torn:
-        apps = _apps(host)
+        apps = host.once("processes that compute", lambda: _apps(host))
         gpus.update({pid: apps[pid] for pid in torn if pid in apps})
     return gpus
 

@@ -154,7 +154,7 @@ class ContainersKind(Kind):
         for declaration, setting in declared.settings(host, KIND, schema.OPTIONS, own.parse, context.name):
             name, topic = taken_apart(setting.key)
             if name == engine.name and topic not in engine.lacks and not engine.obstacle(host, topic):
-                spec = declaration.of(KIND, schema.OPTIONS)
+                spec = declaration.checked_spec(KIND, schema.OPTIONS)
                 values[topic] = self._state(setting, context, spec)[0]
         return values
 

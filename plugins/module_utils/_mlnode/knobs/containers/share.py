@@ -119,7 +119,7 @@ def _of_settings(settings: Iterable[Setting], release: str, devconf: str) -> Sha
 
 def _sysctls(declaration: Declaration) -> list[Setting]:
     try:
-        return sysctl_parse.parse(declaration.of("sysctl", sysctl_schema.OPTIONS), None)
+        return sysctl_parse.parse(declaration.checked_spec("sysctl", sysctl_schema.OPTIONS), None)
     except MlnodeError:
         return []
 
@@ -129,7 +129,7 @@ def _limits(declaration: Declaration, runtime: str) -> dict[str, str]:
     starts them."""
     texts_by_name: dict[str, str] = {}
     try:
-        spec = declaration.of("limits", limits_schema.OPTIONS)
+        spec = declaration.checked_spec("limits", limits_schema.OPTIONS)
         for limit in LIMITS.values():
             texts = limits_parse.declared(spec, SERVICES, limit) if limit.name in spec else {}
             text = texts.get(runtime, texts.get(ALL, ""))
@@ -142,7 +142,7 @@ def _limits(declaration: Declaration, runtime: str) -> dict[str, str]:
 
 def _containers(declaration: Declaration) -> Checked:
     try:
-        spec = declaration.of(own.KIND, schema.OPTIONS)
+        spec = declaration.checked_spec(own.KIND, schema.OPTIONS)
         own.parse(spec)
     except MlnodeError:
         return Checked()

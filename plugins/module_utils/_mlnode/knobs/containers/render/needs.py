@@ -100,7 +100,7 @@ def _settings(declaration: Declaration, problems: list[str]) -> list[Setting]:
     settings: list[Setting] = []
     for area, (options, parsed) in _AREAS.items():
         try:
-            settings += parsed(declaration.of(area, options))
+            settings += parsed(declaration.checked_spec(area, options))
         except MlnodeError as error:
             problems.append(f"{declaration.path}: {error}")
     return settings

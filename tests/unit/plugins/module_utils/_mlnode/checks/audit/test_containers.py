@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.audit.containers import LOOKS, SYSCTLS
 from mlnode.checks.audit.model import checks
 from mlnode.checks.model import Check, Verdict
-from mlnode.topology import read
+from mlnode.topology import hardware
 
 KUBELET = "/etc/systemd/system/kubelet.service"
 PODMAN = "/etc/containers/containers.conf.d/site.conf"
@@ -42,7 +42,7 @@ def node(machine: Machine) -> Machine:
 
 
 def look(machine: Machine) -> list[Check]:
-    return [*checks(LOOKS, machine, read.of(machine))]
+    return [*checks(LOOKS, machine, hardware.topology(machine))]
 
 
 def test_nothing_sets_the_keys_that_do_not_reach_containers(node: Machine) -> None:

@@ -1,0 +1,312 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CPUs of a job: its quota, their number, their NUMA node, and the interrupts that arrive on them."""
+
+from __future__ import annotations
+
+from typing import Generator, Iterable, Iterator, Sequence
+
+from ...knobs.irq import files as irq_files
+from ...knobs.irq import vectors
+from ...linux import cgroup_files, job_status, jobs
+from ...linux.cgroup_files import Line, Quota
+from ...model import cpulist, values
+from ...model.errors import HostError, listed
+from ...model.record import NamedTuple, replace
+from ...model.setting import Severity
+from ...topology import numa
+from ...topology.model import Topology
+from ..model import Check, Subject, Verdict
+from . import homes, ranks, readings, remedy
+from .homes import Home
+from .model import Node, Place, Process
+
+QUOTA, COUNT, NEAR, IRQS = "job_cpu_quota", "job_cpu_count", "job_cpu_node", "job_cpu_interrupts"
+
+_MOST = 4
+
+
+class _Bound(NamedTuple):
+    """CPUs that a process may run on."""
+
+    process: Process
+    cpus: tuple[int, ...]
+
+
+def checks(place: Place, node: Node) -> Iterator[Check]:
+    quotas: list[Quota] | None = None
+    try:
+        known = cgroup_files.line(node.host, place.first.pid, "cpu")
+        quotas = cgroup_files.quotas(node.host, known)
+        yield _quota(place, node, known, quotas)
+    except HostError as error:
+        if jobs.is_gone(error):
+            return
+        place.unknown["cpu quota"] = str(error)
+        yield _subject(place, QUOTA, Severity.HIGH).unknown(str(error))
+    bound = yield from _bound(place, node)
+    if bound:
+        yield from _count(place, node.topology, bound, quotas)
+        yield from _by_topology(place, node, bound)
+
+
+_TEXTS = {
+    QUOTA: (
+        "a rank that is stopped for the rest of a period makes all other ranks wait for it",
+        "admin-guide/cgroup-v2.rst: cpu.max, cpu.stat; scheduler/sched-bwc.rst",
+    ),
+    COUNT: (
+        "threads of OpenMP take turns on too few CPUs, and each parallel region waits for the last one",
+        "OpenMP API specification, OMP_NUM_THREADS; torchrun",
+    ),
+    NEAR: (
+        "copies to the GPU and launches of kernels go over the link between sockets",
+        "admin-guide/mm/numaperf.rst; docs/guide/topology.md",
+    ),
+    IRQS: (
+        "packets of the NIC interrupt the threads that compute on these CPUs",
+        "core-api/irq/irq-affinity.rst; networking/scaling.rst",
+    ),
+}
+
+
+def _subject(place: Place, name: str, severity: Severity = Severity.MEDIUM) -> Subject:
+    reason, reference = _TEXTS[name]
+    path = "cgroup" if name == QUOTA else "status"
+    source = f"/proc/{place.first.pid}/{path}"
+    return place.subject(name, source=source, severity=severity, reason=reason, reference=reference)
+
+
+# -- the quota -----------------------------------------------------------------------------
+
+
+class _Throttled(NamedTuple):
+    """Periods of a quota: throttled between the readings, and until the first one."""
+
+    quota: Quota
+    now: int
+    earlier: int
+
+
+def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Check:
+    subject = _subject(place, QUOTA, Severity.HIGH)
+    least = min(quotas, key=lambda quota: quota.cpus, default=None)
+    if least is None:
+        if known.hidden:
+            place.unknown["cpu quota"] = known.hidden
+            return subject.unknown(f"no quota is visible; {known.hidden}")
+        place.values["cpu quota"] = "max"
+        return subject.judged(True, "no quota", expected="not throttled")
+    place.values["cpu quota"] = f"{least.cpus:.4g}"
+    words = _quota_words(known, least)
+    counted = []
+    for quota in quotas:
+        path = f"{quota.group.folder}/{readings.CPU}"
+        rise = readings.rise(node.host, path, "nr_throttled")
+        if rise is None:
+            return subject.unknown(f"{words}; {path} has no nr_throttled", source=path)
+        counted.append(_Throttled(quota, rise.by, rise.before))
+    worst = max(counted, key=lambda one: (one.now, one.earlier))
+    source = f"{worst.quota.group.folder}/{readings.CPU}"
+    if worst.now > 0:
+        found = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.now)} in {_pause(node)}"
+        advice = remedy.cpu_quota(place, worst.quota.group.path)
+        return subject.judged(False, found, expected="not throttled", source=source, advice=advice)
+    if worst.earlier > 0:
+        found = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.earlier)}, and not now"
+        advice = remedy.cpu_quota(place, worst.quota.group.path)
+        return subject.skip(found, source=source, advice=advice)
+    if known.hidden:
+        return subject.unknown(f"{words}: never throttled; {known.hidden}", source=source)
+    return subject.judged(True, f"{words}: never throttled", expected="not throttled", source=source)
+
+
+def _quota_words(known: Line, quota: Quota) -> str:
+    return f"{quota.cpus:.4g} CPUs by {known.words(quota.group)}"
+
+
+def _times(count: int) -> str:
+    return f"in {count} {'period' if count == 1 else 'periods'}"
+
+
+def _pause(node: Node) -> str:
+    return f"{readings.seconds(node.host):.2g} s"
+
+
+# -- their number --------------------------------------------------------------------------
+
+
+def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
+    """Checks of unreadable processes. Returns the CPUs of the processes that still run."""
+    found: list[_Bound] = []
+    for process in place.processes:
+        try:
+            status = job_status.read(node.host, process.pid)
+        except HostError as error:
+            if not jobs.is_gone(error):
+                yield _subject(place, COUNT).unknown(str(error), target=place.target([process]))
+            continue
+        found.append(_Bound(process, status.cpus))
+        process.values["cpus"] = str(len(status.cpus))
+    return found
+
+
+def _count(
+    place: Place, topology: Topology, bound: Sequence[_Bound], quotas: Sequence[Quota] | None
+) -> Iterator[Check]:
+    by_cpus: dict[tuple[int, ...], list[Process]] = {}
+    for one in bound:
+        by_cpus.setdefault(one.cpus, []).append(one.process)
+    quota = min((quota.cpus for quota in quotas or ()), default=None)
+    for cpus, processes in by_cpus.items():
+        subject = _subject(place, COUNT)
+        target = place.target(processes)
+        threads = max((_threads(process) or 0 for process in processes), default=0)
+        usable = len(cpus) if quota is None else min(len(cpus), quota)
+        sharing = _sharing(processes, _is_free(topology, cpus))
+        words = f"{usable:.4g} CPU{'s' if usable != 1 else ''}"
+        words += f" for {sharing} ranks" if sharing > 1 else ""
+        if not threads:
+            yield subject.skip(f"{words}; OMP_NUM_THREADS is not set", target=target)
+            continue
+        words += f", OMP_NUM_THREADS {threads}"
+        if threads * sharing <= usable:
+            yield subject.judged(True, words, expected="a CPU for each thread", target=target)
+        else:
+            least = int(usable) // sharing
+            advice = f"set OMP_NUM_THREADS to {max(least, 1)}, or {remedy.cpus(place)}"
+            yield subject.skip(f"{words}: fewer than threads", target=target, advice=advice)
+
+
+def _threads(process: Process) -> int | None:
+    """The number for the outermost level of a list such as 4,2."""
+    return values.number((process.variable("OMP_NUM_THREADS") or "").partition(",")[0])
+
+
+def _sharing(processes: Sequence[Process], free: bool) -> int:
+    """Ranks among processes with the same CPUs: their workers inherit a rank's variables and devices. free:
+    all ranks of the node may run on these CPUs."""
+    variables = [process.environment.variables for process in processes]
+    numbers = {ranks.of(names).local_rank for names in variables} - {None}
+    together = [ranks.local_ranks(names) or 0 for names in variables] if free else []
+    return max([len(numbers) or sum(bool(process.about.devices) for process in processes), *together, 1])
+
+
+# -- their node ----------------------------------------------------------------------------
+
+
+def _by_topology(place: Place, node: Node, bound: Sequence[_Bound]) -> Iterator[Check]:
+    """Raises HostError."""
+    topology, homes_of = node.topology, homes.of(place, node)
+    groups: dict[tuple[Home, tuple[int, ...]], list[Process]] = {}
+    for one in bound:
+        cells = _cells(topology, one.cpus)
+        one.process.values["cpu numa nodes"] = str(len(cells)) if cells else "unknown"
+        groups.setdefault((homes_of[one.process.pid], one.cpus), []).append(one.process)
+    for (home, cpus), processes in groups.items():
+        yield _near(place, topology, home, cpus, processes)
+        yield from _interrupts(place, node, home, cpus, processes)
+
+
+def _cells(topology: Topology, cpus: Sequence[int]) -> list[int]:
+    """NUMA nodes of CPUs."""
+    return [cell.number for cell in topology.nodes if {*cell.cpus} & {*cpus}]
+
+
+def _near(
+    place: Place, topology: Topology, home: Home, cpus: Sequence[int], processes: Sequence[Process]
+) -> Check:
+    subject = replace(_subject(place, NEAR), target=place.target(processes))
+    allowed = {*cpus} & {*topology.cpus.online}
+    words = f"{_named(allowed)} of node {cpulist.render(_cells(topology, cpus))}"
+    if len(numa.with_cpus(topology.nodes)) < 2:
+        return subject.skip("there are not two NUMA nodes with CPUs")
+    if _is_free(topology, cpus):
+        advice = remedy.cpus(place, home.nodes or ())
+        return subject.skip("may run on every CPU", advice=advice)
+    if home.nodes is None:
+        return subject.unknown(f"{words}; the firmware names no NUMA node for {home.words}")
+    if len(home.nodes) != 1:
+        found = f"{home.words} of nodes {cpulist.render(home.nodes)}" if home.nodes else home.words
+        return subject.skip(f"{words}; {found}, so no node is right")
+    # The NIC nearest to a GPU may be on another node; its CPUs are as good.
+    near = {*home.nodes, *(homes.nic_node(topology, nic) for nic in home.nics)}
+    wanted = {cpu for cell in topology.nodes if cell.number in near for cpu in cell.cpus}
+    nodes = cpulist.render(number for number in near if number is not None)
+    expected = f"on node {nodes} of {home.words}{_with_nics(home)}"
+    outside = allowed - wanted
+    if not allowed:
+        return subject.unknown("none of its CPUs is online")
+    part = f", {_named(outside)} among them elsewhere" if outside and outside != allowed else ""
+    advice = remedy.cpus(place, home.nodes)
+    return subject.judged(not outside, f"{words}{part}", expected=expected, advice=advice, bad=Verdict.WARN)
+
+
+def _with_nics(home: Home) -> str:
+    return f" and {listed(home.nics, _MOST)}" if home.gpus and home.nics else ""
+
+
+def _is_free(topology: Topology, cpus: Sequence[int]) -> bool:
+    """True if a process may run on all CPUs that are available to it."""
+    return {*(topology.cpus.allowed or topology.cpus.online)} <= {*cpus}
+
+
+def _named(cpus: Iterable[int]) -> str:
+    numbers = [*cpus]
+    return f"CPU{'s' if len(numbers) > 1 else ''} {cpulist.readable(numbers)}"
+
+
+# -- interrupts ----------------------------------------------------------------------------
+
+
+def _interrupts(
+    place: Place, node: Node, home: Home, cpus: Sequence[int], processes: Sequence[Process]
+) -> Iterator[Check]:
+    """CPUs of a process that the interrupts of its NICs arrive on. A process that may run on all CPUs avoids
+    them by itself."""
+    topology = node.topology
+    subject = replace(
+        _subject(place, IRQS), target=place.target(processes), source="/proc/irq/*/effective_affinity_list"
+    )
+    for nic in home.nics:
+        address = next((known.address for known in topology.nics if known.name == nic), None)
+        address = address or next((known.address for known in topology.rdma if known.name == nic), None)
+        if not address:
+            yield subject.skip(f"{nic} is not on PCI, and its interrupts are not known")
+            continue
+        queues = vectors.queue_vectors(node.host, address)
+        if queues.problem:
+            yield subject.unknown(f"{nic}: {queues.problem}")
+            continue
+        arriving = [irq_files.effective(node.host, vector.irq) for vector in queues.queues]
+        arrives = {cpu for arrival in arriving for cpu in arrival}
+        hit = arrives & {*cpus}
+        if not arrives:
+            yield subject.skip(f"{nic}: no interrupt of a queue is in use")
+        elif _is_free(topology, cpus) or not hit:
+            yield subject.judged(True, f"{nic}: {_queues(arriving)} on {_named(arrives)}")
+        else:
+            yield _hit(subject, topology, nic, arriving, cpus)
+
+
+def _hit(
+    subject: Subject, topology: Topology, nic: str, arriving: Sequence[Sequence[int]], cpus: Sequence[int]
+) -> Check:
+    """A warning if the NIC's node has CPUs that this process does not use."""
+    arrives = {cpu for arrival in arriving for cpu in arrival}
+    number = homes.nic_node(topology, nic)
+    local = next((cell.cpus for cell in topology.nodes if cell.number == number), ())
+    free = {*local} & {*topology.cpus.housekeeping} - {*cpus}
+    found = (
+        f"{nic}: {_queues(arriving)} on {_named(arrives)}; the job has {_named(arrives & {*cpus})} of them"
+    )
+    if not free:
+        return subject.skip(f"{found}, and node {number} has no other CPU")
+    return subject.judged(
+        False, found, expected="interrupts on other CPUs", bad=Verdict.WARN,
+        advice=f"see nic_interrupts of mlnode audit, and set irq_affinity of {nic} to CPUs without a job",
+    )  # fmt: skip
+
+
+def _queues(arriving: Sequence[Sequence[int]]) -> str:
+    return f"{len(arriving)} {'queue' if len(arriving) == 1 else 'queues'}"

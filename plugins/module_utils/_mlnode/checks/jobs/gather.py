@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Places of processes, with all that is read in their namespaces."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import Iterator, Sequence, Tuple
+
+from ...linux import inside
+from ...linux.inside import Storage
+from ...linux.job_processes import NAMESPACES, JobProcess
+from ...model.errors import HostError
+from ...model.record import replace
+from ...model.setting import Value
+from . import nccl, ranks, readings, shared_memory, sysctls
+from .model import Node, Place, Process
+
+#: Properties that all processes of a place share
+_Key = Tuple[object, ...]
+
+
+def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
+    """Places of these processes, in the order of their first ones. Raises HostError."""
+    readings.begin(node.host, found)
+    by_key: dict[_Key, list[JobProcess]] = {}
+    for process in found:
+        by_key.setdefault(_key(process), []).append(process)
+    here = _own(node)
+    groups = [*by_key.values()]
+    firsts = [group[0] for group in groups]
+    paths = sysctls.paths(node)
+    elsewhere = {_nets(process): process for process in firsts if {*_differing(process, here)} & _NETS}
+    # One list for one child: a fork is the longest part of the look at one job.
+    parts = (
+        [inside.network(node.host, process, paths) for process in elsewhere.values()],
+        [inside.environment(node.host, process, ranks.known) for process in found],
+        [inside.storage(node.host, process, shared_memory.PATH) for process in firsts],
+        [inside.files(node.host, process, [inside.PASSWD]) for process in firsts],
+        [inside.devices(node.host, process) for process in firsts],
+    )
+    answers = iter(inside.ask(node.host, [work for part in parts for work in part]))
+    of_networks, of_environments, stores, passwords, devices = (
+        [*islice(answers, len(part))] for part in parts
+    )
+    own = inside.network_here(node.host, paths)
+    networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
+    environments = dict(zip(found, map(inside.environment_of, of_environments)))
+    sharers = Counter(_files(process) for process in found if process.devices)
+    made = []
+    for group, store, answer, files in zip(groups, stores, passwords, devices):
+        left = [process for process in group if not environments[process].gone]
+        if left:
+            place = Place(
+                processes=tuple(Process(process, environments[process]) for process in left),
+                network=networks.get(_nets(group[0]), own),
+                storage=store.unknown or Storage(*store.value),
+                own=_differing(group[0], here),
+                sharers=sharers[_files(group[0])],
+                devices=inside.devices_of(files),
+            )
+            made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
+    return _with_confs(node, made)
+
+
+_NETS = {*inside.TYPES}
+
+
+def _key(process: JobProcess) -> _Key:
+    return (process.job, process.namespaces, process.root, process.group.path, process.ids)
+
+
+def _nets(process: JobProcess) -> tuple[str, ...]:
+    """Its namespaces with kernel values."""
+    return tuple(process.namespace(kind) for kind in inside.TYPES)
+
+
+def _files(process: JobProcess) -> tuple[str, str]:
+    """Its mount namespace and root folder, which decide on the files that it sees."""
+    return process.namespace("mnt"), process.root
+
+
+def _own(node: Node) -> tuple[str, ...]:
+    """Namespaces of this process, which are those that mlnode check looks at. Raises HostError."""
+    return tuple(node.host.link_target(f"/proc/self/ns/{kind}") for kind in NAMESPACES)
+
+
+def _differing(process: JobProcess, here: Sequence[str]) -> tuple[str, ...]:
+    return tuple(kind for kind, own, its in zip(NAMESPACES, here, process.namespaces) if own != its)
+
+
+def _with_confs(node: Node, made: Sequence[tuple[Place, Value]]) -> list[Place]:
+    """The places with the files of NCCL. A place whose processes name different files is divided. made: each
+    place with its /etc/passwd."""
+    divided: list[tuple[Place, list[str]]] = []
+    for place, passwd in made:
+        divided += _divided(node, place, passwd)
+    works = [inside.files(node.host, place.first, paths) for place, paths in divided]
+    return [
+        replace(place, confs=dict(zip(paths, inside.files_of(answer, paths))))
+        for (place, paths), answer in zip(divided, inside.ask(node.host, works))
+    ]
+
+
+def _divided(node: Node, place: Place, passwd: Value) -> Iterator[tuple[Place, list[str]]]:
+    try:
+        user = inside.inner_user(node.host, place.first)
+    except HostError:  # the process has ended
+        user = None
+    by_paths: dict[tuple[str, ...], list[Process]] = {}
+    for process in place.processes:
+        by_paths.setdefault(tuple(nccl.conf_paths(process, passwd, user)), []).append(process)
+    for paths, processes in by_paths.items():
+        yield replace(place, processes=tuple(processes), values={}, unknown={}), [*paths]

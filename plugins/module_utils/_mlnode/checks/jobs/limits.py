@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declared resource limits, as the processes of a job have them (getrlimit(2))."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from ...engine.kind import Context, Facts
+from ...knobs.limits import auto, parse, schema
+from ...knobs.limits.kind import kind
+from ...knobs.limits.parse import ALL, LIMITS, LOGIN, MANAGER, SERVICES, Amount, Limit, Wanted
+from ...linux import cgroup_names, daemons, jobs
+from ...linux.cgroup_names import Job
+from ...model import values
+from ...model.errors import HostError, MlnodeError, printable
+from ...model.setting import Value
+from ..model import Check, Verdict
+from . import remedy
+from .model import Node, Place, Process
+
+NAME = "job_limit"
+_UNLIMITED = Amount(None, None)
+#: Names of the soft and the hard limit in the document
+_KEYS = {name: (f"limit {name} soft", f"limit {name} hard") for name in LIMITS}
+
+#: Runtime of a container → the service that its limits come from. Podman has no daemon: the limits of its
+#: caller count.
+_SERVICES = {"docker": "docker", "containerd": "containerd", "crio": "crio"}
+
+
+def checks(place: Place, node: Node) -> Iterator[Check]:
+    wants = _wanted(place, node)
+    rows = {process.pid: _rows(node, process) for process in place.processes}
+    if not any(rows.values()):
+        return  # all of its processes have ended
+    if not wants:
+        source = f"/proc/{place.first.pid}/limits"
+        yield place.subject(NAME, source=source).skip(f"no limit is declared for {_words(place.first.job)}")
+        return
+    for name, want in wants.items():
+        yield from _limit(place, LIMITS[name], want, rows)
+
+
+def _rows(node: Node, process: Process) -> dict[str, Value]:
+    """Limit → its text; empty for a process that has ended."""
+    path = f"/proc/{process.pid}/limits"
+    try:
+        text = node.host.read(path)
+    except HostError as error:
+        if jobs.is_gone(error):
+            return {}
+        text, problem = "", str(error)
+    else:
+        problem = ""
+    rows = {}
+    for name, limit in LIMITS.items():
+        pair = daemons.limit(text, limit.row, limit.unit)
+        if pair:
+            rows[name] = Value(text=":".join(pair))
+            process.values.update(zip(_KEYS[name], pair))
+        else:
+            why = problem or f"{path} has no {limit.row}"
+            rows[name] = Value(unreadable=why)
+            process.unknown.update(dict.fromkeys(_KEYS[name], printable(why)))
+    return rows
+
+
+def _limit(place: Place, limit: Limit, want: Wanted, rows: dict[int, dict[str, Value]]) -> Iterator[Check]:
+    """Checks of one limit: one for the processes with the same amount."""
+    by_text: dict[Value, list[Process]] = {}
+    for process in place.processes:
+        if rows[process.pid]:
+            by_text.setdefault(rows[process.pid][limit.name], []).append(process)
+    info = kind.info(f"{parse.KIND}.{SERVICES}.{limit.name}", Value())
+    expected = str(want.amount) if want.exact or want.amount == _UNLIMITED else f">= {want.amount}"
+    for value, processes in by_text.items():
+        subject = place.subject(
+            NAME, source=f"/proc/{processes[0].pid}/limits", expected=expected, severity=info.severity,
+            reason=info.reason, reference=info.source,
+        )  # fmt: skip
+        target = place.target(processes)
+        if value.text is None:
+            yield subject.unknown(f"{limit.name}: {value.problem}", target=target)
+            continue
+        found = _amount(value.text)
+        verdict = Verdict.PASS if _fits(found, want) else Verdict.FAIL
+        advice = remedy.limit(place, limit, want.amount) if verdict is Verdict.FAIL else ""
+        yield subject.made(verdict, f"{limit.name} {found}", target=target, advice=advice)
+
+
+def _amount(text: str) -> Amount:
+    """Soft and hard limit as the kernel prints them, which may be less than a declaration may ask for."""
+    soft, hard = (values.number(word) for word in text.split(":"))
+    return Amount(soft, hard)
+
+
+def _fits(found: Amount, want: Wanted) -> bool:
+    if want.exact:
+        return found == want.amount
+    pairs = ((want.amount.soft, found.soft), (want.amount.hard, found.hard))
+    return all(parse.is_within(least, number) for least, number in pairs)
+
+
+def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
+    """Limit → its declared amount for this job."""
+    scope, service = _scope(place.first.job)
+    found: dict[str, Wanted] = {}
+    for declaration in node.declarations:
+        try:
+            spec = declaration.checked_spec(parse.KIND, schema.OPTIONS)
+            context = Context(node.host, Facts(node.host), declaration.name, spec=spec)
+            for setting in parse.parse(spec):
+                of_scope, domain, limit = parse.taken_apart(setting.key)
+                if of_scope == scope and domain in _domains(place, scope):
+                    amounts = auto.resolved(setting, context)
+                    amount = amounts.get(service, amounts.get(ALL))
+                    if amount is not None:
+                        found[limit.name] = amount
+        except MlnodeError as error:
+            node.unclear(declaration, kind.KIND, error)
+    return found
+
+
+def _domains(place: Place, scope: str) -> tuple[str, ...]:
+    """Domains of logins that surely count; * is not for root (limits.conf(5))."""
+    if scope != LOGIN:
+        return ("",)
+    return ("root",) if place.first.ids.user == 0 else ("*",)
+
+
+def _scope(job: Job) -> tuple[str, str]:
+    """Scope of the declaration that a job's limits come from, and its service."""
+    if job.kind == cgroup_names.SLURM:
+        return SERVICES, "slurmd"
+    if job.kind == cgroup_names.POD:
+        return SERVICES, _SERVICES.get(job.runtime, "containerd")
+    if job.runtime in _SERVICES:
+        return SERVICES, _SERVICES[job.runtime]
+    return (MANAGER, "") if job.kind == cgroup_names.UNIT else (LOGIN, "")
+
+
+def _words(job: Job) -> str:
+    scope, service = _scope(job)
+    return f"the service {service}" if service else "services" if scope == MANAGER else "logins"

@@ -1,0 +1,154 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Places of jobs, the values that processes have in them, and the node that they are compared with."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Mapping, Sequence
+
+from ...engine.declared import Declaration
+from ...host.host import Host
+from ...linux.inside import Environment, Network, Storage
+from ...linux.job_processes import JobProcess
+from ...model.errors import MlnodeError, printable
+from ...model.record import dataclass, field
+from ...model.setting import Value
+from ...topology import hardware
+from ...topology.model import Topology
+from ..model import Check, Subject
+from . import ranks
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process of a place. values, unknown: for a comparison with other ranks of its job, or why there is no
+    value."""
+
+    about: JobProcess
+    environment: Environment
+    values: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pid(self) -> int:
+        return self.about.pid
+
+    def variable(self, name: str) -> str | None:
+        return self.environment.variables.get(name)
+
+    def document(self) -> dict[str, Any]:
+        rank = ranks.of(self.environment.variables)
+        return {
+            "pid": self.pid,
+            "name": self.about.name,
+            "devices": [*self.about.devices],
+            **rank._asdict(),
+            "values": dict(sorted(self.values.items())),
+            "unknown": dict(sorted(self.unknown.items())),
+        }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Processes with the same namespaces, control group, root folder, user and job.
+
+    network: kernel values and interfaces of its namespaces. storage: its /dev/shm, or why it is not known.
+    confs: path of a file of NCCL → its content, the first in force first. own: types of its namespaces that
+    are not the node's. sharers: processes with a device that have the same root folder. devices: device file
+    of its /dev → MAJOR:MINOR, or why they are not known. values, unknown: for a comparison with other places
+    of the job, or why there is no value.
+    """
+
+    processes: tuple[Process, ...]
+    network: Network
+    storage: Storage | str
+    own: tuple[str, ...]
+    sharers: int = 1
+    confs: Mapping[str, Value] = field(default_factory=dict)
+    devices: Mapping[str, str] | str = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def first(self) -> JobProcess:
+        return self.processes[0].about
+
+    @property
+    def name(self) -> str:
+        """For people: the job, with short ids, as in the runtimes' own lists."""
+        return named(self.first)
+
+    def target(self, processes: Sequence[Process] = ()) -> str:
+        """Target of a check of these processes, or of the place."""
+        listed = processes or self.processes
+        more = f" and {len(listed) - 1} more" if len(listed) > 1 else ""
+        return f"{self.name} (pid {listed[0].pid}{more})"
+
+    def subject(self, name: str, **fields: Any) -> Subject:
+        return Subject(name, **{"target": self.target(), **fields})
+
+    def known(self, name: str, value: Value) -> None:
+        """Keep a value for the document."""
+        if value.text is not None:
+            self.values[name] = printable(" ".join(value.text.split()))
+        else:
+            self.unknown[name] = printable(value.problem)
+
+    def document(self) -> dict[str, Any]:
+        first, job = self.first, self.first.job
+        return {
+            "job": {
+                "kind": job.kind,
+                "id": printable(job.id),
+                "container": job.container,
+                "runtime": job.runtime,
+            },
+            "network": _number(first.namespace("net")) if "net" in self.own else "host",
+            "mount": _number(first.namespace("mnt")) if "mnt" in self.own else "host",
+            "pid": _number(first.namespace("pid")) if "pid" in self.own else "host",
+            "cgroup": printable(first.group.path),
+            "user": first.ids.user,
+            "processes": [process.document() for process in self.processes],
+            "values": dict(sorted(self.values.items())),
+            "unknown": {name: printable(why) for name, why in sorted(self.unknown.items())},
+        }
+
+
+def named(process: JobProcess) -> str:
+    """`Slurm job 4711`, `pod 5f0e…` with the runtimes' 12 digits of an id, or the unit."""
+    job = process.job
+    if job.kind == "slurm":
+        return f"Slurm job {job.id}"
+    if job.kind in ("pod", "container"):
+        return f"{job.kind} {job.id[:12]}"
+    if job.kind in ("unit", "session"):
+        return printable(f"{job.kind} {job.id}")
+    return process.name
+
+
+def _number(namespace: str) -> str:
+    """4026532471 of net:[4026532471]."""
+    return namespace.partition("[")[2].rstrip("]") or namespace
+
+
+class Node:
+    """The node: declarations, and hardware on demand. errors: why a declaration cannot be used."""
+
+    def __init__(self, host: Host, declarations: Sequence[Declaration], errors: Sequence[str]) -> None:
+        self.host = host
+        self.declarations = declarations
+        self.errors = [*errors]
+
+    def unclear(self, declaration: Declaration, area: str, error: MlnodeError) -> None:
+        """Note an area of a declaration that cannot be used."""
+        line = f"{declaration.path}: {area}: {error}"
+        self.errors += [] if line in self.errors else [line]
+
+    @property
+    def topology(self) -> Topology:
+        """Raises HostError."""
+        return hardware.topology(self.host)
+
+
+#: A subject's checks of one place
+Checks = Callable[[Place, Node], Iterator[Check]]

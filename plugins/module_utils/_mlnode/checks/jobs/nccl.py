@@ -1,0 +1,224 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of NCCL as a job takes them: from its environment, then from NCCL's files in its mount namespace.
+
+NCCL reads the file that NCCL_CONF_FILE names, or else .nccl.conf in the home folder, and then /etc/nccl.conf;
+the first value of a variable counts (NCCL's src/misc/param.cc: initEnv). The kernel shows the environment at
+the start of the process; a program may change it later.
+"""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Sequence
+
+from ...engine.kind import Context, Facts
+from ...knobs.nccl import environment, file, lint, names, schema, values
+from ...knobs.nccl.jobs import Assigned
+from ...knobs.nccl.kind import UNSET, kind
+from ...knobs.nccl.parse import name_of
+from ...linux import inside
+from ...model.errors import HostError, MlnodeError, listed, printable
+from ...model.record import NamedTuple
+from ...model.setting import Severity, Value
+from ...topology.nics import NETS
+from ..model import Check, Verdict
+from . import ranks, remedy
+from .model import Node, Place, Process
+
+NAME, VALUES, UNREAD = "job_nccl", "job_nccl_values", "job_nccl_files"
+
+CONF_FILE = "NCCL_CONF_FILE"
+_HOME_FILE = ".nccl.conf"
+_REFERENCE = "NCCL user guide, Environment Variables"
+_REASON = "NCCL takes another value, or less of the hardware, without a word at NCCL_DEBUG=WARN"
+_UNREAD = "a file that NCCL reads may set any of its variables"
+
+
+class _Taken(NamedTuple):
+    """Value of a variable, and its source. value: None if only the name was read."""
+
+    value: str | None
+    where: str
+
+    @property
+    def of_job(self) -> bool:
+        """True if the job's own environment has it."""
+        return self.where == _ENVIRONMENT
+
+
+_ENVIRONMENT = "its environment"
+
+
+def conf_paths(process: Process, passwd: Value, user: int | None) -> list[str]:
+    """Files that NCCL reads in this process, in its order; without the one in a home folder that is not
+    known. user: id inside the process's user namespace."""
+    chosen = process.variable(CONF_FILE)
+    if chosen:
+        return [chosen, file.PATH] if chosen.startswith("/") else [file.PATH]
+    found = inside.home(passwd.text, user) if passwd.text is not None and user is not None else None
+    folder = found or process.variable("HOME") or ""
+    return [f"{folder.rstrip('/')}/{_HOME_FILE}", file.PATH] if folder.startswith("/") else [file.PATH]
+
+
+def taken(place: Place, process: Process) -> dict[str, _Taken]:
+    """Variables of NCCL in force in a process."""
+    variables = process.environment.variables
+    found = {name: _Taken(value, _ENVIRONMENT) for name, value in variables.items() if _is_nccl(name)}
+    for path, content in place.confs.items():
+        for line in file.parse(content.text or "").lines:
+            if _is_nccl(line.name) and ranks.known(line.name) is not None:
+                value = line.value[: values.LONGEST] if ranks.known(line.name) else None
+                found.setdefault(line.name, _Taken(value, printable(f"{path}:{line.number}")))
+    return found
+
+
+def _is_nccl(name: str) -> bool:
+    return environment.is_name(name)
+
+
+def checks(place: Place, node: Node) -> Iterator[Check]:
+    wants = declared(node)
+    groups: dict[tuple[tuple[str, _Taken], ...], list[Process]] = {}
+    for process in place.processes:
+        variables = taken(place, process)
+        _keep(process, variables)
+        groups.setdefault(tuple(sorted(variables.items())), []).append(process)
+    for path, content in place.confs.items():
+        if content.unreadable is not None:
+            subject = place.subject(
+                UNREAD, source=printable(path), severity=Severity.MEDIUM, reason=_UNREAD, reference=_REFERENCE
+            )
+            yield subject.unknown(printable(content.unreadable))
+    for group, processes in groups.items():
+        yield from _group(place, node, dict(group), processes, wants)
+
+
+def _keep(process: Process, variables: Mapping[str, _Taken]) -> None:
+    """Values for a comparison with other ranks."""
+    if process.environment.unknown:
+        process.unknown["environment"] = printable(process.environment.unknown)
+    for name, used in variables.items():
+        if used.value is not None and ranks.compared(name):
+            process.values[f"nccl {name}"] = printable(used.value)
+    for name, value in process.environment.variables.items():
+        if value is not None and ranks.compared(name) and not _is_nccl(name):
+            process.values[f"env {name}"] = printable(value)
+
+
+def _group(
+    place: Place,
+    node: Node,
+    variables: Mapping[str, _Taken],
+    processes: Sequence[Process],
+    wants: Mapping[str, str],
+) -> Iterator[Check]:
+    """Checks of the processes with the same variables."""
+    target = place.target(processes)
+    unread = _unread(place, processes[0])
+    good: list[str] = []
+    for name, want in wants.items():
+        check = _compared(place, name, want, variables.get(name), unread, target)
+        if check is None:
+            good.append(name)
+        else:
+            yield check
+    subject = place.subject(NAME, target=target, source=file.PATH)
+    if good:
+        yield subject.made(Verdict.PASS, listed(good), expected="as declared")
+    if not wants:
+        yield subject.skip("no variable of NCCL is declared")
+    yield from _lint(place, node, variables, processes)
+
+
+def _unread(place: Place, process: Process) -> str:
+    """Why a source of variables is not known; empty if all were read."""
+    if process.environment.unknown:
+        return f"its environment: {process.environment.unknown}"
+    problems = [value.unreadable for value in place.confs.values() if value.unreadable is not None]
+    return "; ".join(problems)
+
+
+def _compared(
+    place: Place, name: str, want: str, used: _Taken | None, unread: str, target: str
+) -> Check | None:
+    """Check of one declared variable; None if it is as declared."""
+    info = kind.info(f"{kind.KIND}.{name}", Value())
+    subject = place.subject(
+        NAME, target=target, source=used.where if used else file.PATH, expected=want,
+        severity=info.severity, reason=info.reason, reference=info.source,
+    )  # fmt: skip
+    if unread and not (used and used.of_job):
+        return subject.unknown(f"{name} is not known: {printable(unread)}")
+    if used is None:
+        return subject.made(Verdict.FAIL, f"{name} is not set", advice=remedy.nccl_file(place))
+    if used.value is not None and _same(name, used.value, want):
+        return None
+    found = f"{name}={printable(used.value or '')} from {used.where}"
+    if used.of_job:
+        advice = f"remove {name} from the job's environment, unless it was set on purpose"
+        return subject.made(Verdict.WARN, found, advice=advice)
+    return subject.made(Verdict.FAIL, found, advice=remedy.nccl_file(place))
+
+
+def _same(name: str, text: str, want: str) -> bool:
+    known = names.KNOWN.get(name)
+    if known is None:
+        return text == want
+    try:
+        return values.check(known.check).spelled(text) == want
+    except ValueError:
+        return text == want
+
+
+def _lint(
+    place: Place, node: Node, variables: Mapping[str, _Taken], processes: Sequence[Process]
+) -> Iterator[Check]:
+    """Findings about values that NCCL misreads, that take away hardware, or that no version of it knows."""
+    target = place.target(processes)
+    lines = [
+        Assigned(name, used.value if used.value is not None else "", used.where, "", True)
+        for name, used in variables.items()
+    ]
+    subject = place.subject(
+        VALUES, target=target, source=f"/proc/{processes[0].pid}/environ and {file.PATH}",
+        severity=Severity.MEDIUM, reason=_REASON, reference=_REFERENCE,
+    )  # fmt: skip
+    if not lines:
+        yield subject.skip("it sets no variable of NCCL")
+        return
+    try:
+        nics = place.network.nics
+        here = lint.node(node.topology, node.host.names(NETS) if nics is None else nics)
+    except HostError as error:
+        yield subject.unknown(str(error))
+        return
+    bad = lint.findings(lines, here)
+    for finding in bad:
+        line = finding.line
+        shown = f"={line.value}" if line.value else ""
+        yield subject.judged(
+            False, printable(f"{line.name}{shown}: {finding.problem}"), source=line.where,
+            advice=printable(finding.advice), bad=Verdict.FAIL if finding.sure else Verdict.WARN,
+        )  # fmt: skip
+    if not bad:
+        yield subject.judged(True, f"{len(lines)} set: {listed(sorted(variables))}")
+
+
+def declared(node: Node) -> dict[str, str]:
+    """Declared variables, with the values of `auto`; those that are left out here are not in it."""
+    return node.host.once("declared variables of NCCL", lambda: _declared(node))
+
+
+def _declared(node: Node) -> dict[str, str]:
+    wants: dict[str, str] = {}
+    for declaration in node.declarations:
+        try:
+            spec = declaration.checked_spec(kind.KIND, schema.OPTIONS)
+            context = Context(node.host, Facts(node.host), declaration.name, spec=spec)
+            settings = kind.parse(spec, context.facts)
+            for setting, reading in zip(settings, kind.read(settings, context)):
+                if reading.want is not None and reading.want != UNSET:
+                    wants.setdefault(name_of(setting.key), reading.want)
+        except MlnodeError as error:
+            node.unclear(declaration, kind.KIND, error)
+    return wants

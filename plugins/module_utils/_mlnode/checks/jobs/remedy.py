@@ -1,0 +1,200 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remedies, by the runtime of a job: in the words of its manual, for one container and for all new ones.
+
+Sources: podman-run(1), containers.conf(5); docker run, Docker daemon configuration; crio.conf(5); Kubernetes,
+Using sysctls in a cluster, and Volumes (emptyDir); slurm.conf(5); systemd.exec(5); limits.conf(5).
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, Sequence
+
+from ...knobs.limits.parse import Amount, Limit
+from ...linux import cgroup_names
+from ...model.errors import printable
+from .model import Place
+
+#: The node itself differs from its declaration
+NODE = "the node itself has this value: run mlnode check, then mlnode apply"
+
+PODMAN, DOCKER, CONTAINERD, CRIO = "podman", "docker", "containerd", "crio"
+POD, SLURM, UNIT, LOGIN = "pod", "slurm", "unit", "login"
+
+#: End of a remedy for one container
+_ALL = "; for all new containers declare the area containers"
+
+#: Kind of a job without a known runtime → the form of its remedies
+_KINDS = {
+    cgroup_names.POD: POD,
+    cgroup_names.SLURM: SLURM,
+    cgroup_names.UNIT: UNIT,
+    cgroup_names.SESSION: LOGIN,
+}
+
+
+def form(place: Place) -> str:
+    """How the processes of a place were started; empty if that is not known."""
+    job = place.first.job
+    if job.kind == cgroup_names.CONTAINER and job.runtime:
+        return job.runtime
+    return _KINDS.get(job.kind, "")
+
+
+def sysctl(place: Place, key: str, value: str, type_: str) -> str:
+    """type_: of the namespace that has the value."""
+    setting = f"{key}={value}" if " " not in value else f"'{key}={value}'"
+    advice = {
+        PODMAN: f"podman run --sysctl {setting}{_ALL}",
+        DOCKER: f"docker run --sysctl {setting}; dockerd has no default for it",
+        CONTAINERD: f"nerdctl run --sysctl {setting}{_ALL}",
+        CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d{_ALL}",
+        POD: f"securityContext.sysctls of the pod: {{name: {key}, value: \"{value}\"}}, and {key} in "
+        "allowedUnsafeSysctls of the kubelet, unless it is a safe one",
+        SLURM: f"in the step's namespace, such as in TaskProlog: sysctl -w {setting}",
+        UNIT: f"in ExecStartPre=+ of the unit, as it has its own namespace: sysctl -w {setting}",
+    }  # fmt: skip
+    by_hand = f"nsenter --{type_}=/proc/{place.first.pid}/ns/{type_} sysctl -w {setting}"
+    return advice.get(form(place), f"in its namespace: {by_hand}")
+
+
+def limit(place: Place, limit: Limit, amount: Amount) -> str:
+    soft, hard = (-1 if number is None else number for number in amount)
+    option = f"--ulimit {limit.name}={soft}:{hard}"
+    name, systemd = limit.name, f"{limit.key}={amount.in_systemd()}"
+    advice = {
+        PODMAN: f"podman run {option}{_ALL}",
+        DOCKER: f"docker run {option}{_ALL}",
+        CONTAINERD: f"nerdctl run {option}{_ALL}",
+        CRIO: f"default_ulimits = [\"{name}={soft}:{hard}\"] in /etc/crio/crio.conf.d{_ALL}",
+        POD: f"a pod cannot say it: {systemd} for the runtime's service, or its default_ulimits",
+        SLURM: f"PropagateResourceLimitsExcept={name.upper()} in slurm.conf, and {systemd} for slurmd: the "
+        "user's limit at submission counts otherwise",
+        UNIT: f"{systemd} in the unit",
+    }  # fmt: skip
+    return advice.get(form(place), f"mlnode check shows {name}; log in again, as a session keeps its limits")
+
+
+def shm(place: Place, size: str) -> str:
+    """size: such as 1g."""
+    advice = {
+        PODMAN: f"podman run --shm-size={size} or --ipc=host{_ALL}",
+        DOCKER: f"docker run --shm-size={size} or --ipc=host{_ALL}",
+        CONTAINERD: f"nerdctl run --shm-size={size} or --ipc=host",
+        POD: "mount an emptyDir {medium: Memory} at /dev/shm of the pod",
+        CRIO: "mount an emptyDir {medium: Memory} at /dev/shm of the pod",
+    }
+    return advice.get(form(place), f"mount -o remount,size={size} /dev/shm, for the next jobs in /etc/fstab")
+
+
+def nccl_file(place: Place) -> str:
+    advice = {
+        PODMAN: "podman run -v /etc/nccl.conf:/etc/nccl.conf:ro",
+        DOCKER: "docker run -v /etc/nccl.conf:/etc/nccl.conf:ro",
+        CONTAINERD: "nerdctl run -v /etc/nccl.conf:/etc/nccl.conf:ro",
+        POD: "mount /etc/nccl.conf of the node as a hostPath volume of type File",
+        CRIO: "mount /etc/nccl.conf of the node as a hostPath volume of type File",
+    }
+    in_image = "mount the node's /etc/nccl.conf into its root folder, as with /etc/enroot/mounts.d"
+    return advice.get(form(place), in_image if "mnt" in place.own else "run mlnode check, then mlnode apply")
+
+
+# -- resources -----------------------------------------------------------------------------
+
+
+def cpu_quota(place: Place, group: str) -> str:
+    """group: path of the control group with the quota."""
+    advice = {
+        PODMAN: "podman update --cpus=N, or podman run without --cpus and --cpu-quota",
+        DOCKER: "docker update --cpus=N, or docker run without --cpus and --cpu-quota",
+        CONTAINERD: "nerdctl update --cpus=N, or nerdctl run without --cpus and --cpu-quota",
+        POD: "raise resources.limits.cpu of the pod, or leave it out; for whole CPUs without a quota, "
+        "integer requests equal to limits and cpuManagerPolicy: static of the kubelet",
+    }
+    return _of_group(place, group, advice, "CPUQuota=")
+
+
+def memory(place: Place, group: str) -> str:
+    """group: path of the control group with the limit."""
+    advice = {
+        PODMAN: "podman update --memory=SIZE, or podman run with a greater --memory",
+        DOCKER: "docker update --memory=SIZE --memory-swap=SIZE, or docker run with a greater --memory",
+        CONTAINERD: "nerdctl update --memory=SIZE, or nerdctl run with a greater --memory",
+        POD: "raise resources.limits.memory of the pod; memory.high comes from memoryThrottlingFactor of the "
+        "kubelet",
+        SLURM: "ask for more memory with sbatch --mem",
+    }
+    return _of_group(place, group, advice, "MemoryMax= and MemoryHigh=")
+
+
+def _of_group(place: Place, group: str, advice: Mapping[str, str], settings: str) -> str:
+    """The runtime's remedy for a group of the job itself; systemd's for a slice above it."""
+    of_group = cgroup_names.of_path(group)
+    job = place.first.job
+    if (of_group.kind, of_group.id) == (job.kind, job.id) and form(place) in advice:
+        return advice[form(place)]
+    name = printable(group.rpartition("/")[2])
+    if name.endswith((".slice", ".service", ".scope")):
+        return f"{settings} of {name}, with systemctl set-property"
+    return f"raise the limit of the group {printable(group)}, as its owner"
+
+
+def cpus(place: Place, nodes: Sequence[int] = ()) -> str:
+    """nodes: NUMA nodes of the GPU; empty for more CPUs of any node."""
+    number = str(nodes[0]) if len(nodes) == 1 else "N"
+    advice = {
+        PODMAN: f"podman run --cpuset-cpus=LIST --cpuset-mems={number}",
+        DOCKER: f"docker run --cpuset-cpus=LIST --cpuset-mems={number}",
+        CONTAINERD: f"nerdctl run --cpuset-cpus=LIST --cpuset-mems={number}",
+        POD: "integer CPU requests equal to limits in the pod, and cpuManagerPolicy: static with "
+        "topologyManagerPolicy: single-numa-node in the kubelet",
+        SLURM: "srun --cpus-per-task=COUNT --cpu-bind=cores --gpu-bind=closest, with Cores= in gres.conf",
+        UNIT: f"CPUAffinity=numa, NUMAPolicy=bind and NUMAMask={number} in the unit",
+    }
+    by_hand = f"numactl --cpunodebind={number} --membind={number}, as mlnode topology shows"
+    return advice.get(form(place), by_hand)
+
+
+def hugetlb(place: Place, size: str) -> str:
+    """size: such as 2MB, as in the name of the limit."""
+    if form(place) == POD:
+        name = f"hugepages-{size.replace('B', 'i')}"
+        return f"resources.limits of the pod: {name}, and a volume emptyDir {{medium: HugePages}}"
+    return f"raise hugetlb.{size}.max of its control group; runtimes set hugepageLimits in the OCI bundle"
+
+
+def swappiness(place: Place, value: str, path: str) -> str:
+    advice = {
+        PODMAN: f"podman run --memory-swappiness={value}",
+        DOCKER: f"docker run --memory-swappiness={value}",
+    }
+    return advice.get(form(place), f"echo {value} > {path}")
+
+
+def rdma_devices(place: Place) -> str:
+    advice = {
+        PODMAN: "podman run --device=/dev/infiniband",
+        DOCKER: "docker run --device=/dev/infiniband",
+        CONTAINERD: "nerdctl run --device=/dev/infiniband",
+        POD: "the resource of the RDMA or SR-IOV device plugin in resources.limits, once for each rail",
+        SLURM: "with enroot MELLANOX_VISIBLE_DEVICES=all; else do not list RDMA devices in gres.conf",
+        UNIT: "DeviceAllow=char-infiniband_verbs rw and PrivateDevices=no in the unit",
+    }
+    return advice.get(form(place), "bind /dev/infiniband of the node into its root folder")
+
+
+def gids(place: Place) -> str:
+    advice = {
+        PODMAN: "podman run --network=host",
+        DOCKER: "docker run --network=host",
+        CONTAINERD: "nerdctl run --network=host",
+        POD: "hostNetwork: true, or a secondary network on each rail (Multus with SR-IOV or macvlan)",
+    }
+    return advice.get(form(place), "start it in the node's network namespace, or move the rails into its own")
+
+
+def exclusive(place: Place, device: str) -> str:
+    return (
+        f"rdma dev set {device} netns /proc/{place.first.pid}/ns/net, as the CNI plugin rdma does; or "
+        "rdma system set netns shared, and at every boot options ib_core netns_mode=1 in /etc/modprobe.d"
+    )

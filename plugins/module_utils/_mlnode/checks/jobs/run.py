@@ -1,0 +1,202 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The look at jobs: what their processes have of the declaration and the hardware. Reads only."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterator, Mapping, Sequence
+
+from ...engine import declared
+from ...host.host import Host
+from ...linux import cgroup_names, job_processes
+from ...linux.job_processes import Choice
+from ...model.errors import DeclarationError, MlnodeError, printable
+from ...model.record import NamedTuple, replace
+from ...model.schema import Option, Table
+from ...model.setting import Severity
+from ...model.version import VERSION
+from ...topology import hardware
+from .. import module_result
+from ..model import BAD, NODE, Check, Subject, Verdict
+from . import cpus, devices, gather, limits, memory, nccl, shared_memory, sysctls
+from .model import Checks, Node, Place
+
+MOUNTS = hardware.MOUNTS
+
+#: Version of the document
+FORMAT = 1
+
+PROCESSES, DECLARATION, ASKED = "job_processes", "job_declaration", "job_asked"
+#: Name of the first check of each subject, and its checks
+SUBJECTS: Sequence[tuple[str, Checks]] = (
+    (sysctls.NAME, sysctls.checks),
+    (limits.NAME, limits.checks),
+    (nccl.NAME, nccl.checks),
+    (shared_memory.NAME, shared_memory.checks),
+    (cpus.QUOTA, cpus.checks),
+    (memory.LIMIT, memory.checks),
+    (devices.RAILS, devices.checks),
+)
+
+OPTIONS: Table = {
+    "pid": Option("list", elements="int", default=[]),
+    "cgroup": Option("list", elements="str", default=[]),
+    "container": Option("list", elements="str", default=[]),
+    "slurm_job": Option("list", elements="str", default=[]),
+    "pod": Option("list", elements="str", default=[]),
+    **module_result.fail_on("never"),
+}
+
+#: A runtime answers about a container at once, unless its daemon hangs
+_RUNTIME_SECONDS = 5.0
+_NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
+
+
+class Jobs(NamedTuple):
+    """unseen: findings about processes that could not be read."""
+
+    places: tuple[Place, ...]
+    unseen: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+    def document(self) -> dict[str, Any]:
+        """As docs/schema/job.schema.json has it."""
+        return {
+            "format": FORMAT,
+            "mlnode": VERSION,
+            "places": [place.document() for place in self.places],
+            "unseen": [*self.unseen],
+            "checks": [check.document() for check in self.checks],
+        }
+
+
+def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
+    """Result of the module node_job. Never writes. Raises MlnodeError."""
+    del dry
+    found = look(host, given)
+    document = found.document()
+    result = module_result.result("node_job", found.checks, given["fail_on"])
+    return {**result, "places": document["places"], "unseen": document["unseen"]}
+
+
+def look(host: Host, given: Mapping[str, Any]) -> Jobs:
+    """given: the options that choose processes. Raises MlnodeError."""
+    words = [*_words(host, given)]
+    seen = job_processes.chosen(host, _choice(words)) if words else job_processes.with_devices(host)
+    errors: list[str] = []
+    node = Node(host, declared.load_all(host, errors), errors)
+    places = tuple(gather.places(node, seen.processes)) if seen.processes else ()
+    found = [
+        (place, check)
+        for place in places
+        for name, subject in SUBJECTS
+        for check in _safely(name, subject, place, node)
+    ]
+    checks = [*_general(node, seen, words), *_joined(found)]
+    return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
+
+
+def _safely(name: str, subject: Checks, place: Place, node: Node) -> Iterator[Check]:
+    """Checks of one subject; a subject that cannot be read is unknown, and the others still count. Paths of
+    control groups contain any sign."""
+    try:
+        for check in subject(place, node):
+            yield replace(
+                check, expected=printable(check.expected), found=printable(check.found),
+                source=printable(check.source), advice=printable(check.advice),
+            )  # fmt: skip
+    except MlnodeError as error:
+        yield place.subject(name, source="/proc").unknown(printable(str(error)))
+
+
+# -- choice --------------------------------------------------------------------------------
+
+
+class _Word(NamedTuple):
+    """A word that chooses processes. field: of Choice. found: the words to look for, such as the id of a
+    named container; empty if it is not known here."""
+
+    label: str
+    field: str
+    found: tuple[str, ...]
+
+
+def _words(host: Host, given: Mapping[str, Any]) -> Iterator[_Word]:
+    """Raises MlnodeError."""
+    for pid in given.get("pid") or ():
+        if pid < 1:
+            raise DeclarationError(f"pid: expected the number of a process, got {pid}")
+        yield _Word(f"pid {pid}", "pids", (str(pid),))
+    for path in given.get("cgroup") or ():
+        if not path.startswith("/"):
+            raise DeclarationError(
+                f"cgroup: expected a path such as /system.slice/NAME.service, got {path!r}"
+            )
+        yield _Word(f"cgroup {path}", "cgroups", (path,))
+    for job in given.get("slurm_job") or ():
+        if not _NUMBER.match(job):
+            raise DeclarationError(f"slurm_job: expected a number, got {job!r}")
+        yield _Word(f"Slurm job {job}", "slurm_jobs", (job,))
+    for name in given.get("container") or ():
+        ids = job_processes.container_ids(host, name, _RUNTIME_SECONDS)
+        yield _Word(f"container {name}", "containers", tuple(ids))
+    for name in given.get("pod") or ():
+        yield _Word(f"pod {name}", "pods", tuple(job_processes.pod_uids(host, name)))
+
+
+def _choice(words: Sequence[_Word]) -> Choice:
+    by_field: dict[str, list[str]] = {}
+    for word in words:
+        by_field.setdefault(word.field, []).extend(word.found)
+    pids = tuple(map(int, by_field.pop("pids", ())))
+    return Choice(pids, **{field: tuple(found) for field, found in by_field.items()})
+
+
+def _general(node: Node, seen: job_processes.Seen, words: Sequence[_Word]) -> Iterator[Check]:
+    """Checks about the look itself."""
+    for word in words:
+        if not any((word.field, one) in seen.met for one in word.found):
+            about = Subject(ASKED, printable(word.label), "/proc")
+            yield about.unknown("no such process here")
+    if seen.unseen:
+        yield Subject(PROCESSES, NODE, "/proc").unknown(printable("; ".join(seen.unseen)))
+    for error in node.errors:
+        yield Subject(DECLARATION, NODE, declared.FOLDER).unknown(printable(error))
+
+
+# -- order ---------------------------------------------------------------------------------
+
+_SEVERITIES = (Severity.HIGH, Severity.MEDIUM, Severity.LOW, None)
+_VERDICTS = (*BAD, Verdict.PASS, Verdict.SKIP)
+
+
+def _rank(check: Check) -> tuple[int, int]:
+    return _VERDICTS.index(check.verdict), _SEVERITIES.index(check.severity)
+
+
+_TARGET = re.compile(r"(.*) \(pid ([0-9]+)(?: and ([0-9]+) more)?\)\Z", re.DOTALL)
+
+
+def _joined(checks: Sequence[tuple[Place, Check]]) -> list[Check]:
+    """Checks with the same finding in several places of one job as one: the ranks of a Slurm job have a
+    control group each. Processes without a job may be of several."""
+    joined: dict[tuple[object, ...], Check] = {}
+    for place, check in checks:
+        job: object = place.first.job if place.first.job.kind != cgroup_names.OTHER else place.first
+        key = (check.name, job, check.verdict, check.expected, check.found, _no_pids(check.advice))
+        known = joined.get(key)
+        joined[key] = check if known is None else replace(known, target=_both(known.target, check.target))
+    return [*joined.values()]
+
+
+def _no_pids(advice: str) -> str:
+    return re.sub(r"/proc/[0-9]+/", "/proc/PID/", advice)
+
+
+def _both(target: str, other: str) -> str:
+    first, second = _TARGET.match(target), _TARGET.match(other)
+    if not first or not second:
+        return target
+    more = int(first.group(3) or 0) + int(second.group(3) or 0) + 1
+    return f"{first.group(1)} (pid {first.group(2)} and {more} more)"

@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shared memory of a job: the size of its /dev/shm (tmpfs(5))."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from ...linux.inside import Storage
+from ...model.setting import Severity
+from ..model import Check, Verdict
+from . import ranks, remedy
+from .model import Node, Place
+
+NAME = "job_shm"
+PATH = "/dev/shm"  # noqa: S108  # looked at, no file is created
+
+#: podman-run(1) and docker run: the default of --shm-size. The kubelet's runtimes have it as well.
+_USUAL = 64 << 20
+#: NCCL user guide, Troubleshooting, Shared memory: --shm-size=1g. The shared segments of the GPUs of one node
+#: and the batches of data loaders fit.
+_ENOUGH = 1 << 30
+_SIZE = "1g"
+#: A folder of /dev itself is in memory, too (drivers/base/devtmpfs.c)
+_IN_MEMORY = ("tmpfs", "devtmpfs", "ramfs")
+_REASON = "ranks of one node exchange data there: NCCL's buffers and the batches of data loaders do not fit"
+_SOURCE = "NCCL user guide, Troubleshooting; docker run, --shm-size; tmpfs(5)"
+
+
+def checks(place: Place, node: Node) -> Iterator[Check]:
+    del node
+    storage = place.storage
+    subject = place.subject(
+        NAME, source=f"/proc/{place.first.pid}/root{PATH}", severity=Severity.HIGH, reason=_REASON,
+        reference=_SOURCE,
+    )  # fmt: skip
+    if isinstance(storage, str):
+        place.unknown["shm size"] = storage
+        yield subject.unknown(storage)
+        return
+    place.values["shm size"] = str(storage.size or "unlimited")
+    count = _ranks(place)
+    found = f"{_words(storage)}; {count} local {'rank' if count == 1 else 'ranks'}"
+    if storage.kind not in _IN_MEMORY:
+        found = f"no tmpfs is at {PATH} ({storage.kind}), so shared memory goes to a disk; {found}"
+        advice = remedy.shm(place, _SIZE)
+        yield subject.judged(False, found, expected="a tmpfs", bad=Verdict.WARN, advice=advice)
+        return
+    if count < 2:
+        yield subject.skip(f"{found}: not judged, as ranks share it")
+        return
+    good = not storage.size or storage.size >= _ENOUGH
+    yield subject.judged(
+        good, found, expected="1 GiB or more for several ranks", advice=remedy.shm(place, _SIZE),
+        bad=Verdict.FAIL if storage.size <= _USUAL else Verdict.WARN,
+    )  # fmt: skip
+
+
+def _ranks(place: Place) -> int:
+    """Ranks that share it, by their launcher or by the processes here with a device."""
+    said = [ranks.local_ranks(process.environment.variables) or 0 for process in place.processes]
+    return max([*said, place.sharers, 1])
+
+
+def _words(storage: Storage) -> str:
+    if not storage.size:
+        return "no limit"
+    return f"{_amount(storage.size)}, {_amount(storage.free)} of them free"
+
+
+def _amount(size: int) -> str:
+    return f"{size / (1 << 30):.3g} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"

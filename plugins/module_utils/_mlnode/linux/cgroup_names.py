@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The job, pod or container of a process, from the path of its control group (cgroups(7)).
+
+A container or a user can make any name below its own group. Every pattern is therefore anchored at the root
+of the hierarchy, and the outermost group that is not a slice decides: systemd makes slices for root alone.
+Below a user's own service, a container is that user's claim, and no name there makes it a pod or a Slurm job.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from ..model.record import NamedTuple, regex
+
+#: Kinds of jobs
+SLURM, POD, CONTAINER, UNIT, SESSION, OTHER = "slurm", "pod", "container", "unit", "session", "other"
+
+#: Containers' ids are 64 hex digits: SHA-256 numbers of their runtimes
+_ID = "[0-9a-f]{64}"
+_UID = "[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}"
+_SLICES = r"(?:/[^/]+\.slice)*"
+
+#: cgroup/v2 of slurmd: its scope may have the node's name before it (Slurm's guide, cgroup_v2.html)
+_SLURM_2 = regex(r"/system\.slice/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{1,10})(?:/|\Z)", re.ASCII)
+#: cgroup/v1: /slurm or /slurm_NODE, then the user and the job
+_SLURM_1 = regex(r"/slurm(?:_[^/]+)?/uid_[0-9]{1,10}/job_([0-9]{1,10})(?:/|\Z)", re.ASCII)
+#: kubelet with systemd's driver: the uid has _ for -
+_POD_SLICE = regex(
+    rf"{_SLICES}/(?:[^/]+-)?kubepods(?:-[a-z]+)?-pod({_UID})\.slice"
+    rf"(?:/(cri-containerd|crio)-({_ID})(?:\.scope)?(?=/|\Z))?(?:/|\Z)",
+    re.ASCII,
+)
+#: kubelet with the driver cgroupfs
+_POD_FOLDER = regex(
+    rf"/kubepods(?:/(?:burstable|besteffort|guaranteed))?/pod({_UID})(?:/(crio-)?({_ID}))?(?:/|\Z)", re.ASCII
+)
+#: A runtime's scope in slices; nerdctl is containerd's own client
+_SCOPE = regex(rf"{_SLICES}/(libpod|docker|nerdctl|crio|cri-containerd)-({_ID})\.scope(?:/|\Z)", re.ASCII)
+#: The same without systemd
+_FOLDER = regex(rf"/(libpod_parent|docker|default|k8s\.io|moby)/(?:libpod-)?({_ID})(?:/|\Z)", re.ASCII)
+_USERS = regex(r"/user\.slice/user-([0-9]{1,10})\.slice/user@\1\.service(/.*)?\Z", re.ASCII | re.DOTALL)
+_SESSION = regex(r"/user\.slice/user-[0-9]{1,10}\.slice/session-([^/]{1,64})\.scope(?:/|\Z)", re.ASCII)
+_UNIT = regex(rf"{_SLICES}/([^/]+\.(?:service|scope))(?:/|\Z)")
+
+_RUNTIMES = {
+    "libpod": "podman",
+    "libpod_parent": "podman",
+    "docker": "docker",
+    "moby": "docker",
+    "nerdctl": "containerd",
+    "default": "containerd",
+    "k8s.io": "containerd",
+    "cri-containerd": "containerd",
+    "crio": "crio",
+}
+#: Which of several hierarchies counts: version 1 may have a job in some of them only
+_ORDER = (SLURM, POD, CONTAINER, UNIT, SESSION, OTHER)
+_ROW = regex(r"^[0-9]{1,10}:[^:\n]*:(/[^\n]*)$", re.MULTILINE | re.ASCII)
+
+
+class Job(NamedTuple):
+    """kind: one of the above. id: of the job, pod, container, unit or session. container: its id, empty
+    outside of one. runtime: podman, docker, containerd or crio; empty if unknown."""
+
+    kind: str
+    id: str
+    container: str = ""
+    runtime: str = ""
+
+
+class Group(NamedTuple):
+    """path: as the file shows it."""
+
+    path: str
+    job: Job
+
+
+@functools.lru_cache(maxsize=1024)  # the processes of a container share their text
+def of(text: str) -> Group:
+    """The group of a process, from its /proc/PID/cgroup."""
+    paths = _ROW.findall(text) or ["/"]
+    groups = [Group(path, of_path(path)) for path in paths]
+    # The last of several with the same job: version 2 comes last.
+    return min(reversed(groups), key=lambda group: _ORDER.index(group.job.kind))
+
+
+def of_path(path: str) -> Job:
+    """The job of a path below the root of a hierarchy."""
+    slurm = _SLURM_2.match(path) or _SLURM_1.match(path)
+    if slurm:
+        return Job(SLURM, slurm.group(1))
+    pod = _POD_SLICE.match(path) or _POD_FOLDER.match(path)
+    if pod:
+        uid, driver, container = pod.groups()
+        runtime = "" if container is None else "crio" if driver in ("crio", "crio-") else "containerd"
+        return Job(POD, uid.replace("_", "-"), container or "", runtime)
+    users = _USERS.match(path)
+    if users:
+        inner = _SCOPE.match(users.group(2) or "")
+        own = _container(inner) if inner and inner.group(1) in ("libpod", "docker", "nerdctl") else None
+        return own or Job(SESSION, f"user@{users.group(1)}")
+    scope = _SCOPE.match(path) or _FOLDER.match(path)
+    if scope:
+        return _container(scope)
+    session = _SESSION.match(path)
+    if session:
+        return Job(SESSION, session.group(1))
+    unit = _UNIT.match(path)
+    return Job(UNIT, unit.group(1)) if unit else Job(OTHER, path)
+
+
+def _container(match: re.Match[str]) -> Job:
+    return Job(CONTAINER, match.group(2), match.group(2), _RUNTIMES[match.group(1)])

@@ -1,0 +1,308 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values that a process of a job sees: kernel values of its namespaces, its environment, and files and space
+in its mount namespace.
+
+Each function is work for a child of host/child.py. Its owner may be hostile: it mounts any file system,
+fills its environment, and ends at any moment.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from typing import Callable, Iterator, Mapping, Sequence
+
+from ..host import child, mountinfo, namespaces
+from ..host.child import Answer, Work
+from ..host.host import Host
+from ..host.mountinfo import Mount
+from ..model.errors import HostError, printable
+from ..model.record import NamedTuple, regex
+from ..model.setting import Value
+from . import jobs
+from .job_processes import JobProcess, start_of
+
+#: Seconds for one work, and for all of them. Each of these reads takes less than a millisecond; a busy
+#: machine may let a child wait for a CPU.
+_EACH, _TOTAL = 2.0, 10.0
+
+#: File systems of this kernel alone: a read of them ends
+LOCAL = (
+    "tmpfs", "devtmpfs", "ramfs", "rootfs", "ext2", "ext3", "ext4", "xfs", "btrfs", "bcachefs", "overlay",
+    "squashfs", "erofs", "zfs", "f2fs",
+)  # fmt: skip
+#: A SIGKILL ends a wait for their server (nfs(5): intr)
+_KILLABLE = ("nfs", "nfs4")
+
+#: execve(2) takes as much for arguments and environment: three quarters of _STK_LIM (fs/exec.c:
+#: bprm_stack_limits). prctl(2) can show more, which no program reads.
+_MOST_ENVIRONMENT = 6 << 20
+#: A mount takes some 150 bytes, and a namespace may have 100,000 (fs.mount-max). Containers have under 100.
+_MOST_MOUNTS = 1 << 20
+#: NCCL reads lines of 1 KiB; a file with all its variables has 30 KiB
+MOST_FILE = 1 << 16
+_SECONDS = 1.0
+
+_INTERFACE = regex(r"^\s*([^\s:]{1,15}):", 0)
+
+
+def ask(host: Host, works: Sequence[Work]) -> list[Answer]:
+    """The answers of works, in a child if this is a machine. Raises HostError."""
+    if not works:
+        return []
+    return child.answers(works, _EACH, _TOTAL) if host.live else [*map(child.direct, works)]
+
+
+def _still(host: Host, process: JobProcess) -> None:
+    """Raises HostError if the number belongs to another process by now."""
+    if start_of(host, process.pid) != process.started:
+        raise jobs.gone(f"/proc/{process.pid}")
+
+
+# -- kernel values -------------------------------------------------------------------------
+
+
+class Network(NamedTuple):
+    """values: path → value. nics: names of the interfaces; None if unknown."""
+
+    values: Mapping[str, Value]
+    nics: tuple[str, ...] | None
+
+
+#: Types of namespaces with kernel values. A work enters them all, because the work before it was elsewhere
+TYPES = ("net", "ipc", "uts")
+
+
+def network(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
+    """Work: kernel values of the namespaces of a process."""
+
+    def work() -> object:
+        if not host.live:
+            raise HostError("enter", f"/proc/{process.pid}/ns", None, f"{host.root} is a captured tree")
+        namespaces.enter(process.pid, TYPES)
+        _still(host, process)
+        own = network_here(host, paths)
+        return [{path: list(value) for path, value in own.values.items()}, own.nics]
+
+    return work
+
+
+def network_here(host: Host, paths: Sequence[str]) -> Network:
+    """Kernel values of this process's own namespaces."""
+    return Network({path: host.value(path) for path in paths}, tuple(_interfaces(host)))
+
+
+def _interfaces(host: Host) -> Iterator[str]:
+    """Names of interfaces. /sys/class/net shows the namespace that sysfs was mounted in."""
+    for line in host.text("/proc/self/net/dev").split("\n"):
+        match = _INTERFACE.match(line)
+        if match:
+            yield match.group(1)
+
+
+def network_of(answer: Answer, paths: Sequence[str]) -> Network:
+    if answer.unknown:
+        return Network({path: Value(unreadable=answer.unknown) for path in paths}, None)
+    values, nics = answer.value
+    return Network({path: Value(*fields) for path, fields in values.items()}, tuple(nics))
+
+
+# -- environment ---------------------------------------------------------------------------
+
+
+class Environment(NamedTuple):
+    """variables: name → value of the known ones; None for a value that was left out. unknown: why some may be
+    missing. gone: the process has ended."""
+
+    variables: Mapping[str, str | None]
+    unknown: str = ""
+    gone: bool = False
+
+
+#: For a name: None to leave the variable out, False for the name alone, True for the value as well
+Known = Callable[[str], "bool | None"]
+#: NCCL has 320 names, and no job sets them all
+_MOST_VARIABLES = 200
+#: NCCL, the strictest reader, cuts a line there (src/misc/param.cc: setEnvFile)
+_MOST_VALUE = 1024
+
+
+def environment(host: Host, process: JobProcess, known: Known) -> Work:
+    """Work: the environment that a process was started with. A name counts at its first place (getenv(3))."""
+
+    def work() -> object:
+        path = f"/proc/{process.pid}/environ"
+        content, whole = host.beginning(path, _MOST_ENVIRONMENT, _SECONDS)
+        _still(host, process)
+        entries = content.split(b"\0")
+        variables: dict[str, str | None] = {}
+        many = False
+        for entry in entries if whole else entries[:-1]:
+            name, equals, value = entry.partition(b"=")
+            word = name.decode("ascii", "replace") if equals and len(name) < 80 else ""
+            shown = known(word) if word and word not in variables else None
+            if shown is None:
+                continue
+            if len(variables) == _MOST_VARIABLES:
+                many = True
+                break
+            text = value[: _MOST_VALUE + 1].decode("utf-8", "surrogateescape")
+            variables[word] = text if shown else None
+        why = "" if whole else f"only {_MOST_ENVIRONMENT} bytes were read"
+        return [variables, f"only {_MOST_VARIABLES} variables were taken" if many else why]
+
+    return work
+
+
+def environment_of(answer: Answer) -> Environment:
+    if answer.unknown:
+        return Environment({}, answer.unknown, answer.errno is not None and jobs.is_gone_by(answer.errno))
+    return Environment(*answer.value)
+
+
+# -- the mount namespace -------------------------------------------------------------------
+
+
+class Storage(NamedTuple):
+    """kind: file system of /dev/shm. size, free: bytes; size 0 is unlimited."""
+
+    kind: str
+    size: int
+    free: int
+
+
+def files(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
+    """Work: small files as a process sees them, with the rights of its user."""
+
+    def work() -> object:
+        mounts = _mounts(host, process)
+        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
+            _still(host, process)
+            with namespaces.as_user(process.ids) if host.live else nullcontext():
+                return [list(_file(mounts, root, path)) for path in paths]
+
+    return work
+
+
+def _file(mounts: Sequence[Mount], root: int, path: str) -> Value:
+    try:
+        _touchable(mounts, path)
+        return Value(text=namespaces.read(root, path, MOST_FILE).decode("utf-8", "surrogateescape"))
+    except HostError as error:
+        if error.absent:
+            return Value(absent=f"{path} does not exist there")
+        return Value(unreadable=str(error))
+
+
+def files_of(answer: Answer, paths: Sequence[str]) -> list[Value]:
+    if answer.unknown:
+        return [Value(unreadable=answer.unknown) for _path in paths]
+    return [Value(*fields) for fields in answer.value]
+
+
+def storage(host: Host, process: JobProcess, path: str) -> Work:
+    """Work: the file system of a folder as a process sees it."""
+
+    def work() -> object:
+        mounts = _mounts(host, process)
+        kind = _touchable(mounts, path)
+        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
+            _still(host, process)
+            return [kind, *namespaces.space(root, path)]
+
+    return work
+
+
+#: Device files that a job computes with: GPUs, other accelerators, RDMA
+_DEVICES = regex(
+    r"/dev/(?:nvidia[0-9]{1,5}|dri/renderD[0-9]{1,5}|accel/accel[0-9]{1,5}|infiniband/uverbs[0-9]{1,5})\Z",
+    re.ASCII,
+)
+_DEVICE_FOLDERS = ("/dev", "/dev/dri", "/dev/accel", "/dev/infiniband")
+#: A storage server with 1,000 disks and 16 partitions on each has as many
+_MOST_NAMES = 1 << 14
+
+
+def devices(host: Host, process: JobProcess) -> Work:
+    """Work: device files of GPUs and RDMA as a process sees them."""
+
+    def work() -> object:
+        mounts = _mounts(host, process)
+        found = {}
+        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
+            _still(host, process)
+            for folder in _DEVICE_FOLDERS:
+                for path in filter(_DEVICES.match, _paths(mounts, root, folder)):
+                    _touchable(mounts, path)
+                    found[path] = namespaces.device(root, path)
+        return {path: number for path, number in found.items() if number}
+
+    return work
+
+
+def _paths(mounts: Sequence[Mount], root: int, folder: str) -> list[str]:
+    try:
+        _touchable(mounts, folder)
+        return [f"{folder}/{name}" for name in namespaces.names(root, folder, _MOST_NAMES)]
+    except HostError as error:
+        if error.absent:
+            return []
+        raise
+
+
+def devices_of(answer: Answer) -> Mapping[str, str] | str:
+    """Path → MAJOR:MINOR, or why they are not known."""
+    return answer.unknown or dict(answer.value)
+
+
+def _mounts(host: Host, process: JobProcess) -> list[Mount]:
+    path = f"/proc/{process.pid}/mountinfo"
+    content, whole = host.beginning(path, _MOST_MOUNTS, _SECONDS)
+    if not whole:
+        raise HostError("read", path, None, f"expected at most {_MOST_MOUNTS} bytes, got more")
+    return [*mountinfo.parse(content.decode("utf-8", "surrogateescape"))]
+
+
+def _touchable(mounts: Sequence[Mount], path: str) -> str:
+    """Kind of the file system of a path. Raises HostError if a read of it, or of a folder above it, may not
+    end: a program answers for FUSE, and a user can be that program."""
+    above = path.split("/")
+    folders = ["/", *("/".join(above[: number + 1]) for number in range(1, len(above)))]
+    kind = ""
+    for folder in folders:
+        mount = mountinfo.carrying(mounts, folder)
+        kind = mount.kind if mount is not None else ""
+        if kind not in (*LOCAL, *_KILLABLE):
+            words = f"its file system is {printable(kind)}, which is not touched" if kind else _NO_MOUNT
+            raise HostError("read", path, None, words)
+    return kind
+
+
+_NO_MOUNT = "its root is a folder inside a file system (chroot), so its mounts are not known"
+
+
+# -- the home folder -----------------------------------------------------------------------
+
+PASSWD = "/etc/passwd"
+
+
+def inner_user(host: Host, process: JobProcess) -> int | None:
+    """User id inside the user namespace of a process, as getuid(2) gives it there; None if it has none.
+    Raises HostError."""
+    for line in host.read(f"/proc/{process.pid}/uid_map").split("\n"):
+        words = line.split()
+        if len(words) == 3 and all(word.isascii() and word.isdigit() for word in words):
+            inner, outer, count = map(int, words)
+            if outer <= process.ids.user < outer + count:
+                return inner + process.ids.user - outer
+    return None
+
+
+def home(passwd: str, user: int) -> str | None:
+    """Home folder of a user in the text of /etc/passwd."""
+    for line in passwd.split("\n"):
+        fields = line.split(":")
+        if len(fields) == 7 and fields[2] == str(user) and fields[5].startswith("/"):
+            return fields[5]
+    return None

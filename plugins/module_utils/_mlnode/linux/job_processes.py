@@ -1,0 +1,267 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes of jobs, each with its namespaces, control group and identity (proc(5)).
+
+A job process has a GPU or an RDMA device open, or is chosen by its number, control group, container, Slurm
+job or pod.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Callable, Sequence
+
+from ..host.host import Host
+from ..host.namespaces import Ids
+from ..model.errors import DeclarationError, HostError
+from ..model.record import NamedTuple, regex
+from . import cgroup_names, job_status, jobs
+from .cgroup_names import Group, Job
+
+#: Namespaces that decide on the values of a process; pid and mnt tell containers apart
+NAMESPACES = ("net", "mnt", "pid", "ipc", "uts")
+#: Fields of /proc/PID/stat after the name (proc_pid_stat(5): 4, ppid; 22, starttime)
+_PARENT, _STARTED = 4 - 3, 22 - 3
+#: Identity for file access is the last number (filesystem UID) of Uid and Gid
+_STATUS = regex(r"^(Uid|Gid|Groups):[ \t]*([0-9 \t]*)$", re.MULTILINE | re.ASCII)
+#: slurmstepd sets its title: slurmstepd: [4711.0]
+_STEP = regex(rb"slurmstepd: \[([0-9]{1,10})[.\]]")
+_STEP_NAME = "slurmstepd"
+#: Generations between a task and its step's daemon: a launcher, a shell, a container's first process
+_MOST_PARENTS = 32
+
+
+class JobProcess(NamedTuple):
+    """started: in clock ticks since the boot; it distinguishes two processes with the same number. root: root
+    folder as the kernel shows it. namespaces: as in NAMESPACES, such as net:[4026531840]."""
+
+    pid: int
+    started: str
+    name: str
+    devices: tuple[str, ...]
+    ids: Ids
+    group: Group
+    namespaces: tuple[str, ...]
+    root: str
+
+    @property
+    def job(self) -> Job:
+        return self.group.job
+
+    def namespace(self, name: str) -> str:
+        return self.namespaces[NAMESPACES.index(name)]
+
+
+class Choice(NamedTuple):
+    """Processes to look at apart from those with a device. Containers are ids, or the beginning of one; pods
+    are uids."""
+
+    pids: tuple[int, ...] = ()
+    cgroups: tuple[str, ...] = ()
+    containers: tuple[str, ...] = ()
+    slurm_jobs: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+
+    @property
+    def by_group(self) -> bool:
+        return bool(self.cgroups or self.containers or self.slurm_jobs or self.pods)
+
+
+class Seen(NamedTuple):
+    """unseen: findings about processes that could not be read. met: field of Choice and word of each choice
+    that has a process."""
+
+    processes: tuple[JobProcess, ...]
+    unseen: tuple[str, ...]
+    met: frozenset[tuple[str, str]] = frozenset()
+
+
+def with_devices(host: Host) -> Seen:
+    """All processes with a device. Raises HostError if no processes can be read."""
+    found: list[JobProcess] = []
+
+    def process(pid: int, name: str) -> None:
+        devices = jobs.devices(host, pid, name)
+        found.extend([_read(host, pid, name, devices)] if devices else [])
+
+    unseen = jobs.each(host, process)
+    return Seen(tuple(found), unseen)
+
+
+def chosen(host: Host, choice: Choice) -> Seen:
+    """The chosen processes. Raises HostError if no processes can be read."""
+    found: list[JobProcess] = []
+    met: set[tuple[str, str]] = set()
+
+    def process(pid: int, name: str) -> None:
+        hits = _hits(host, pid, name, choice)
+        if hits:
+            found.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+            met.update(hits)
+
+    if choice.by_group:
+        unseen = jobs.each(host, process)
+    else:
+        unseen = _of_pids(host, choice.pids, found, met)
+    return Seen(tuple(found), unseen, frozenset(met))
+
+
+def _of_pids(
+    host: Host, pids: Sequence[int], found: list[JobProcess], met: set[tuple[str, str]]
+) -> tuple[str, ...]:
+    """Processes by their numbers alone, without a look at others."""
+    unseen = []
+    for pid in dict.fromkeys(pids):
+        try:
+            name = jobs.name_of(host, pid)
+            found.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+        except HostError as error:
+            if not jobs.is_gone(error):
+                unseen.append(str(error))
+                met.add(("pids", str(pid)))
+            continue
+        met.add(("pids", str(pid)))
+    return tuple(unseen)
+
+
+def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, str]]:
+    """The choices that a process meets. A step's daemon belongs to Slurm and not to the job."""
+    hits = [("pids", str(pid))] if pid in choice.pids else []
+    if not choice.by_group:
+        return hits
+    group = cgroup_names.of(host.text(f"/proc/{pid}/cgroup"))
+    if name == _STEP_NAME and group.job.kind == cgroup_names.SLURM:
+        return hits
+    job = _job(host, pid, group) if choice.slurm_jobs else group.job
+    tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
+        ("cgroups", choice.cgroups, lambda path: f"{group.path}/".startswith(f"{path.rstrip('/')}/")),
+        ("containers", choice.containers, job.container.startswith),
+        ("slurm_jobs", choice.slurm_jobs, lambda word: job.kind == cgroup_names.SLURM and job.id == word),
+        ("pods", choice.pods, lambda word: job.kind == cgroup_names.POD and job.id == word),
+    )
+    return hits + [(field, word) for field, words, test in tests for word in words if test(word)]
+
+
+#: Kinds of groups that tasks of Slurm may be in if Slurm makes no groups
+_UNSURE = (cgroup_names.UNIT, cgroup_names.SESSION, cgroup_names.OTHER)
+
+
+def _job(host: Host, pid: int, group: Group) -> Job:
+    """The job of a process, by its parents if its control group shows none. Raises HostError."""
+    return (_of_step(host, pid) if group.job.kind in _UNSURE else None) or group.job
+
+
+def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess:
+    """The work of linux/inside.py compares the start again. Raises HostError."""
+    folder = f"/proc/{pid}"
+    started = start_of(host, pid)
+    group = cgroup_names.of(host.read(f"{folder}/cgroup"))
+    group = group._replace(job=_job(host, pid, group))
+    namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
+    root = host.link_target(f"{folder}/root")
+    if not all((*namespaces, root)):  # a zombie has none
+        raise jobs.gone(folder)
+    return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, namespaces, root)
+
+
+def _stat(host: Host, pid: int) -> list[str]:
+    """Fields after the name, which may hold brackets and blanks itself. Raises HostError."""
+    path = f"/proc/{pid}/stat"
+    fields = host.read(path).rpartition(")")[2].split()
+    if len(fields) <= _STARTED:
+        raise HostError("understand", path, None, f"expected {_STARTED + 1} fields, got {len(fields)}")
+    return fields
+
+
+def start_of(host: Host, pid: int) -> str:
+    """Raises HostError."""
+    return _stat(host, pid)[_STARTED]
+
+
+def _ids(host: Host, pid: int) -> Ids:
+    path = f"/proc/{pid}/status"
+    rows = {
+        row: [int(word) for word in text.split()] for row, text in _STATUS.findall(job_status.text(host, pid))
+    }
+    if len(rows.get("Uid", ())) != 4 or len(rows.get("Gid", ())) != 4:  # real, effective, saved, filesystem
+        raise HostError("understand", path, None, "it has no Uid and Gid with four numbers")
+    return Ids(rows["Uid"][3], rows["Gid"][3], tuple(rows.get("Groups", ())))
+
+
+def _of_step(host: Host, pid: int) -> Job | None:
+    """The Slurm job of a process with a step's daemon among its parents, as with
+    ProctrackType=proctrack/linuxproc."""
+    for _generation in range(_MOST_PARENTS):
+        try:
+            pid = int(_stat(host, pid)[_PARENT])
+        except HostError as error:
+            if jobs.is_gone(error):
+                return None
+            raise
+        if pid <= 1:
+            return None
+        job: Job | None = host.once(f"step of {pid}", partial(_step, host, pid))
+        if job:
+            return job
+    return None
+
+
+def _step(host: Host, pid: int) -> Job | None:
+    """The job of a step's daemon. It runs as root in the node's own processes, which no user and no container
+    can imitate. Raises HostError."""
+    try:
+        if jobs.name_of(host, pid) != _STEP_NAME or _ids(host, pid).user != 0:
+            return None
+        if host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
+            return None
+        title = _STEP.match(host.read_bytes(f"/proc/{pid}/cmdline"))
+    except HostError as error:
+        if jobs.is_gone(error):
+            return None
+        raise
+    return Job(cgroup_names.SLURM, title.group(1).decode()) if title else None
+
+
+# -- names of people -----------------------------------------------------------------------
+
+_POD_LOGS = "/var/log/pods"
+#: Folder of the kubelet for the logs of a pod (pkg/kubelet/kuberuntime: BuildPodLogsDirectory)
+_POD_FOLDER = regex(r"([^_/]+)_([^_/]+)_([^_/]+)\Z")
+_HEX = regex(r"[0-9a-f]{4,64}\Z", re.ASCII)
+#: Programs that know a container by its name → words that make them print its id
+_KNOWING = {
+    "podman": ("container", "inspect", "--format", "{{.Id}}"),
+    "docker": ("container", "inspect", "--format", "{{.Id}}"),
+    "nerdctl": ("container", "inspect", "--format", "{{.Id}}"),
+}
+_NAME = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z", re.ASCII)
+
+
+def pods(host: Host) -> dict[str, str]:
+    """Uid → NAMESPACE/NAME of the pods on this node, from root's folders of their logs. Raises HostError."""
+    matches = (_POD_FOLDER.match(name) for name in host.names(_POD_LOGS))
+    return {match.group(3): f"{match.group(1)}/{match.group(2)}" for match in matches if match}
+
+
+def pod_uids(host: Host, word: str) -> list[str]:
+    """Uids of a pod's uid, NAME or NAMESPACE/NAME. Raises HostError."""
+    named = [uid for uid, name in pods(host).items() if word in (name, name.partition("/")[2])]
+    return named or [word]
+
+
+def container_ids(host: Host, word: str, seconds: float) -> list[str]:
+    """Ids of a container's name, or the word itself if it may be the beginning of an id. Raises HostError,
+    and DeclarationError for a word with other characters than a name has."""
+    if not _NAME.match(word):
+        raise DeclarationError(f"container: expected a name or an id, got {word!r}")
+    found = []
+    for program, words in _KNOWING.items():
+        try:
+            done = host.run([program, *words, word], seconds)
+        except HostError as error:
+            if error.absent:
+                continue
+            raise
+        found += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
+    return found or ([word] if _HEX.match(word) else [])

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remedies for each kind of job. tests/system/test_jobs.py follows the one that needs no runtime."""
+
+from __future__ import annotations
+
+import pytest
+from mlnode.checks.jobs import remedy
+from mlnode.checks.jobs.model import Place, Process
+from mlnode.host.namespaces import Ids
+from mlnode.knobs.limits.parse import LIMITS, Amount
+from mlnode.linux.cgroup_names import Group, Job
+from mlnode.linux.inside import Environment, Network, Storage
+from mlnode.linux.job_processes import JobProcess
+
+ID = "3f2c" * 16
+
+
+def place(kind: str, runtime: str = "", name: str = ID) -> Place:
+    job = Job(kind, name, ID if runtime else "", runtime)
+    process = JobProcess(20, "1", "python", (), Ids(0, 0, ()), Group("/", job), ("net:[1]",) * 5, "/")
+    return Place(
+        (Process(process, Environment({})),), Network({}, ()), Storage("tmpfs", 1, 1), ("net", "mnt")
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "runtime", "sysctl", "limit", "shm", "nccl"),
+    [
+        ("container", "podman", "podman run --sysctl 'a.b=1 2'", "podman run --ulimit memlock=8:-1",
+         "podman run --shm-size=1g or --ipc=host", "podman run -v /etc/nccl.conf"),
+        ("container", "docker", "dockerd has no default", "docker run --ulimit memlock=8:-1",
+         "docker run --shm-size=1g or --ipc=host", "docker run -v /etc/nccl.conf"),
+        ("container", "containerd", "nerdctl run --sysctl", "nerdctl run --ulimit", "nerdctl run --shm-size",
+         "nerdctl run -v"),
+        ("container", "crio", 'default_sysctls = ["a.b=1 2"]', 'default_ulimits = ["memlock=8:-1"]',
+         "emptyDir {medium: Memory}", "hostPath"),
+        ("pod", "containerd", 'securityContext.sysctls of the pod: {name: a.b, value: "1 2"}',
+         "LimitMEMLOCK=8:infinity for the runtime's service", "emptyDir {medium: Memory}", "hostPath"),
+        ("slurm", "", "TaskProlog: sysctl -w 'a.b=1 2'",
+         "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, and LimitMEMLOCK=8:infinity for slurmd",
+         "remount,size=1g", "enroot"),
+        ("unit", "", "ExecStartPre=+ of the unit", "LimitMEMLOCK=8:infinity in the unit", "remount,size=1g",
+         "enroot"),
+        ("session", "", "nsenter --net=/proc/20/ns/net sysctl -w 'a.b=1 2'", "log in again", "remount",
+         "enroot"),
+        ("other", "", "nsenter --net=/proc/20/ns/net sysctl -w 'a.b=1 2'", "log in again", "remount",
+         "enroot"),
+    ],
+)  # fmt: skip
+def test_a_remedy_is_in_the_words_of_the_runtime(
+    kind: str, runtime: str, sysctl: str, limit: str, shm: str, nccl: str
+) -> None:
+    here = place(kind, runtime)
+    assert sysctl in remedy.sysctl(here, "a.b", "1 2", "net")
+    assert limit in remedy.limit(here, LIMITS["memlock"], Amount(8, None))
+    assert shm in remedy.shm(here, "1g")
+    assert nccl in remedy.nccl_file(here)
+
+
+def test_the_namespace_of_a_value_is_entered() -> None:
+    assert "nsenter --ipc=/proc/20/ns/ipc sysctl -w a=1" in remedy.sysctl(place("session"), "a", "1", "ipc")
+
+
+POD_GROUP = f"/kubepods.slice/kubepods-pod{ID[:32]}.slice"
+
+
+@pytest.mark.parametrize(
+    ("kind", "runtime", "group", "cpu", "memory"),
+    [
+        ("container", "podman", f"/machine.slice/libpod-{ID}.scope", "podman update --cpus=N",
+         "podman update --memory=SIZE"),
+        ("container", "docker", f"/system.slice/docker-{ID}.scope/inner", "docker update --cpus=N",
+         "docker update --memory=SIZE"),
+        ("container", "containerd", f"/system.slice/nerdctl-{ID}.scope", "nerdctl update --cpus=N",
+         "nerdctl update --memory=SIZE"),
+        ("container", "docker", "/system.slice", "CPUQuota= of system.slice", "MemoryHigh= of system.slice"),
+        ("container", "docker", f"/docker/{'ab' * 32}", "raise the limit of the group /docker/abab",
+         "raise the limit of the group /docker/abab"),
+        ("pod", "containerd", f"{POD_GROUP}/cri-containerd-{ID}.scope", "resources.limits.cpu of the pod",
+         "resources.limits.memory of the pod"),
+        ("pod", "containerd", POD_GROUP, "resources.limits.cpu of the pod", "resources.limits.memory"),
+        ("pod", "containerd", "/kubepods.slice", "CPUQuota= of kubepods.slice", "of kubepods.slice"),
+        ("slurm", "", "/system.slice/slurmstepd.scope/job_7/step_0", "raise the limit of the group",
+         "sbatch --mem"),
+        ("unit", "", "/system.slice/vllm.service", "CPUQuota= of vllm.service", "of vllm.service"),
+        ("session", "", "/x/\x1b[2J.slice", "CPUQuota= of \\x1b[2J.slice", "of \\x1b[2J.slice"),
+    ],
+)  # fmt: skip
+def test_a_limit_is_raised_where_it_is_set(
+    kind: str, runtime: str, group: str, cpu: str, memory: str
+) -> None:
+    names = {"pod": ID[:32], "slurm": "7", "unit": "vllm.service"}
+    here = place(kind, runtime, names.get(kind, ID))
+    assert cpu in remedy.cpu_quota(here, group)
+    assert memory in remedy.memory(here, group)
+
+
+@pytest.mark.parametrize(
+    ("kind", "runtime", "cpus", "rdma", "gids"),
+    [
+        ("container", "podman", "--cpuset-cpus=LIST --cpuset-mems=1", "podman run --device=/dev/infiniband",
+         "podman run --network=host"),
+        ("container", "docker", "--cpuset-cpus=LIST --cpuset-mems=1", "docker run --device=/dev/infiniband",
+         "docker run --network=host"),
+        ("pod", "crio", "topologyManagerPolicy: single-numa-node", "device plugin", "hostNetwork: true"),
+        ("slurm", "", "srun --cpus-per-task=COUNT", "MELLANOX_VISIBLE_DEVICES=all", "node's network"),
+        ("unit", "", "NUMAMask=1 in the unit", "DeviceAllow=char-infiniband_verbs rw", "node's network"),
+        ("other", "", "numactl --cpunodebind=1 --membind=1", "bind /dev/infiniband", "node's network"),
+    ],
+)  # fmt: skip
+def test_hardware_in_the_words_of_the_runtime(
+    kind: str, runtime: str, cpus: str, rdma: str, gids: str
+) -> None:
+    here = place(kind, runtime)
+    assert cpus in remedy.cpus(here, [1])
+    assert rdma in remedy.rdma_devices(here)
+    assert gids in remedy.gids(here)

@@ -93,7 +93,7 @@ def report(results: Mapping[str, Any], fail_on: str = "unknown", accepted: Seque
     success = looked and fatal.isdisjoint(nodes.values())
     names = {str(check["name"]) for checks in found.values() for check in checks}
     unmet = [f"accepted, and no node has such a check: {one}" for one in accepted if one not in names]
-    lines = (*_table(found, accepted), *unmet, summary)
+    lines = (*table(found, accepted), *unmet, summary)
     return Report(worst, success, nodes, [printable(line) for line in lines])
 
 
@@ -125,8 +125,9 @@ def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:
     return next((str(one) for one in BAD if one in seen), "pass" if Verdict.PASS in seen else "unknown")
 
 
-def _table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str]) -> list[str]:
-    """Lines with the worst first, then the rarest. Nodes with the same finding share a line."""
+def table(found: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str] = ()) -> list[str]:
+    """Lines of the checks of each node, with the worst first, then the rarest. Nodes with the same finding
+    share a line."""
     alike: dict[tuple[Verdict, str, str], dict[str, list[str]]] = {}
     for node, checks in found.items():
         for check in checks:

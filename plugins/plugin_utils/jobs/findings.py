@@ -24,7 +24,7 @@ _SEVERITY = {Verdict.FAIL: Severity.HIGH, Verdict.SKIP: Severity.LOW}
 #: Groups and names of values in a line
 _GROUPS, _NAMES = 4, 4
 
-_ODD = "start these ranks like the others; `mlnode job` on the node has the remedy for each value"
+_ODD = "start these ranks like the others; mlnode job on the node has the remedy for each value"
 _GROUPED = "find the cause of the groups: image, launcher, group of nodes"
 _UNSEEN = "play jobs.yml for all nodes of the job, or find out why these ranks hold no GPU or RDMA device"
 _TWICE = "end processes of an earlier start; steps and clusters may have jobs of their own with this id"

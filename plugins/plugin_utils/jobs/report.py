@@ -46,7 +46,7 @@ class Report(NamedTuple):
     document: dict[str, Any]
 
 
-class Fleet(NamedTuple):
+class Jobs(NamedTuple):
     """jobs: the worst first. checks: node → its own checks. unanswered: node → the reason."""
 
     jobs: tuple[Judged, ...]
@@ -54,7 +54,7 @@ class Fleet(NamedTuple):
     unanswered: Mapping[str, str]
 
 
-def look(results: Mapping[str, Any]) -> Fleet:
+def look(results: Mapping[str, Any]) -> Jobs:
     """results: node → result of node_job, or the failure in its place."""
     places: list[model.Place] = []
     checks: dict[str, Sequence[Mapping[str, Any]]] = {}
@@ -68,7 +68,7 @@ def look(results: Mapping[str, Any]) -> Fleet:
             unanswered[node] = preflight.no_answer(answer)
     judged = [findings.judge(job, [*unanswered]) for job in joined.jobs(places)]
     judged.sort(key=_rank)
-    return Fleet(tuple(judged), _without_found(checks), unanswered)
+    return Jobs(tuple(judged), _without_found(checks), unanswered)
 
 
 def report(results: Mapping[str, Any], fail_on: str = "unknown") -> Report:
@@ -101,20 +101,22 @@ def _rank(job: Judged) -> tuple[Any, ...]:
     return (*BAD, Verdict.PASS).index(job.verdict), -worst, job.job.name
 
 
-def _summary(fleet: Fleet) -> str:
+def _summary(fleet: Jobs) -> str:
     nodes = len(fleet.checks) + len(fleet.unanswered)
     with_jobs = len({node for judged in fleet.jobs for node in judged.job.nodes})
     jobs = f"{len(fleet.jobs)} job{'' if len(fleet.jobs) == 1 else 's'} on {with_jobs} of {nodes} nodes"
     counts = Counter(str(judged.verdict) for judged in fleet.jobs)
     words = ", ".join(f"{counts[str(one)]} {one}" for one in (*BAD, Verdict.PASS) if counts[str(one)])
+    own = Counter(str(campaign.verdict(one["verdict"])) for some in fleet.checks.values() for one in some)
+    bad = ", ".join(f"{own[str(one)]} {one}" for one in BAD if own[str(one)])
     lost = f"; {len(fleet.unanswered)} not checked" if fleet.unanswered else ""
-    return f"{jobs}{f': {words}' if words else ''}{lost}"
+    return f"{jobs}{f': {words}' if words else ''}{f'; checks of nodes: {bad}' if bad else ''}{lost}"
 
 
 # -- table -----------------------------------------------------------------------------------------
 
 
-def _table(fleet: Fleet) -> list[str]:
+def _table(fleet: Jobs) -> list[str]:
     jobs = aligned([_job_row(judged) for judged in fleet.jobs], _JOBS)
     rows = [row for _at, row in sorted(_finding_rows(fleet), key=lambda item: item[0])]
     lost: Checks = {node: [_not_checked(why)] for node, why in fleet.unanswered.items()}
@@ -146,7 +148,7 @@ def counted(judged: Judged) -> str:
     return f"{words or 'none'}; {judged.alike} values alike"
 
 
-def _finding_rows(fleet: Fleet) -> list[tuple[tuple[Any, ...], tuple[str, ...]]]:
+def _finding_rows(fleet: Jobs) -> list[tuple[tuple[Any, ...], tuple[str, ...]]]:
     """Rows with their sort keys. Deviations of the same ranks share a row, as do jobs with the same doubt."""
     alike: dict[tuple[Any, ...], list[tuple[Judged, Finding]]] = {}
     for at, judged in enumerate(fleet.jobs):
@@ -175,7 +177,7 @@ def _found(items: Sequence[Finding]) -> str:
 # -- document --------------------------------------------------------------------------------------
 
 
-def _document(fleet: Fleet, verdict: Verdict, success: bool) -> dict[str, Any]:
+def _document(fleet: Jobs, verdict: Verdict, success: bool) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "mlnode": VERSION,

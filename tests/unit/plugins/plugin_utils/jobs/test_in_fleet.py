@@ -1,0 +1,72 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Jobs in the fleet report: findings of nodes, the part of the table and the section of the page."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import page, table
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.jobs import in_fleet
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.jobs import answers
+
+
+def fleet(results: dict[str, Any]) -> Fleet:
+    made = fleets.empty()
+    in_fleet.add(made, results)
+    return made
+
+
+def odd() -> dict[str, Any]:
+    results = answers.fleet(32)
+    answers.of_rank(results, 9)["values"]["limit memlock hard"] = "8388608"
+    results["gpu003"]["places"][0]["processes"].pop()
+    return {**results, "gpu005": answers.answer(), "gpu006": {"unreachable": True}}
+
+
+def test_a_node_has_the_deviations_of_its_ranks() -> None:
+    made = fleet(odd())
+    found = {
+        name: {key: item.status for (_kind, key), item in host.findings.items()}
+        for name, host in made.hosts.items()
+    }
+    memlock, rank = "slurm 4711 limit memlock hard", "slurm 4711 rank"
+    assert found == {
+        "gpu001": {memlock: "pass", rank: "unknown"},
+        "gpu002": {memlock: "fail", rank: "unknown"},
+        "gpu003": {memlock: "pass", rank: "unknown"},
+        "gpu004": {memlock: "pass", rank: "unknown"},
+        "gpu005": {"jobs node": "pass"},
+    }
+    [item] = [one for one in made.hosts["gpu002"].bad if one.status == "fail"]
+    assert (item.want, item.runtime, item.severity) == ("unlimited (on 30 others)", "8 MiB", "high")
+
+
+def test_a_node_with_unknown_values_passes_none() -> None:
+    results = odd()
+    results["gpu001"]["places"][0]["unknown"] = {"limit memlock hard": "the child stalled"}
+    host = fleet(results).hosts["gpu001"]
+    assert {item.status for item in host.findings.values()} == {"unknown"}
+
+
+def test_the_table_has_a_part_for_jobs() -> None:
+    lines = table.lines(fleet(odd()), None)
+    assert lines[lines.index("Jobs") + 1 :][:3] == [
+        "  slurm 4711: fail: 4 nodes (gpu[001:004]), ranks 31 of 32, 12 values alike",
+        "    fail: rank 9 on gpu002: limit memlock hard: 8 MiB; 30 others: unlimited",
+        "    unknown: rank 23: 1 of 32 ranks were seen on no node; without an answer: gpu006",
+    ]
+
+
+def test_the_page_has_a_section_for_jobs() -> None:
+    text = "".join(page.lines(fleet(odd())))
+    section = text.partition("<h2>Jobs</h2>")[2].partition("</section>")[0]
+    assert re.findall(r"<strong>(.*?) </strong>(.*?)</li>", section) == [
+        ("rank 9 on gpu002", "limit memlock hard: 8 MiB; 30 others: unlimited"),
+        ("rank 23", "1 of 32 ranks were seen on no node; without an answer: gpu006"),
+    ]
+    assert 'data-status="fail|unknown"' in section
+    assert "<h2>Jobs</h2>" not in "".join(page.lines(fleets.mixed()))

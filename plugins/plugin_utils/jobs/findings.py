@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from ...module_utils._mlnode.model.setting import Severity
 from ..fleet_report.names import few, natural
 from . import joined, odd
 from .model import Finding, Job, Rank
-from .names import amount, numbered, runs, who
+from .names import amount, is_number, numbered, runs, who
 from .odd import Groups, Odd, Unlike
 
 #: Verdicts from the worst on
@@ -28,7 +29,10 @@ _ODD = "start these ranks like the others; mlnode job on the node has the remedy
 _GROUPED = "find the cause of the groups: image, launcher, group of nodes"
 _UNSEEN = "play jobs.yml for all nodes of the job, or find out why these ranks hold no GPU or RDMA device"
 _TWICE = "end processes of an earlier start; steps and clusters may have jobs of their own with this id"
-_SILENT = "look for the processes of the job on this node: its ranks have ended, or hold no device yet"
+_SILENT = "play jobs.yml for all nodes of the job, or look for ranks that have ended or hold no device yet"
+
+#: Number of the nodes of a job (srun(1), output environment variables)
+_OF_NODES = "env SLURM_JOB_NUM_NODES"
 
 
 class Judged(NamedTuple):
@@ -184,18 +188,17 @@ def _missing(job: Job, world: int, ranks: Sequence[Rank], unanswered: Sequence[s
 
 
 def _nodes(job: Job) -> Iterator[Finding]:
-    """Nodes with the job and none of its processes, and numbers of processes if ranks have no numbers."""
-    counts = dict.fromkeys(job.nodes, 0)
-    for rank in job.ranks:
-        counts[rank.node] += 1
-    silent = [node for node, number in counts.items() if not number]
-    if silent and len(silent) < len(counts):
-        text = f"no process of the job, unlike on {len(counts) - len(silent)} other nodes"
-        yield _of_nodes(Verdict.FAIL, "silent", silent, text, _SILENT)
-    elif silent:
-        yield _of_nodes(Verdict.UNKNOWN, "silent", silent, "no process of the job on any node", _SILENT)
+    """Nodes of the job on which no process was seen, and numbers of processes if ranks have no numbers."""
+    counts = Counter(rank.node for rank in job.ranks)
+    claims = Counter(rank.values.get(_OF_NODES, "") for rank in job.ranks)
+    claim = claims.most_common(1)[0][0]
+    total = int(claim) if is_number(claim) else 0
+    if total > len(counts):
+        text = f"the job has {total} nodes, and its processes were seen on {len(counts)}"
+        listed = f"{total - len(counts)} of {total} nodes"
+        yield _of_nodes(Verdict.UNKNOWN, "silent", job.nodes, text, _SILENT)._replace(who=listed)
     if all(rank.number is None for rank in job.ranks):
-        yield from _counts({node: number for node, number in counts.items() if number})
+        yield from _counts(counts)
 
 
 def _counts(counts: Mapping[str, int]) -> Iterator[Finding]:

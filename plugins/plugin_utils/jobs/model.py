@@ -26,11 +26,22 @@ _PROCESS: Table = {
     "unknown": Maybe(_texts),
 }
 
+_processes = list_of(fields(_PROCESS))
+
+
+def _some(where: str, value: Any) -> list[dict[str, Any]]:
+    """Processes of a place, one at least."""
+    processes: list[dict[str, Any]] = _processes(where, value)
+    if not processes:
+        raise ValueError(f"{where.lstrip('.')} must be a list with a process, got []")
+    return processes
+
+
 _PLACE: Table = {
     "job": fields(_JOB),
     **dict.fromkeys(("network", "mount", "pid", "cgroup"), line),
     "user": or_null(count),
-    "processes": list_of(fields(_PROCESS)),
+    "processes": _some,
     "values": _texts,
     "unknown": _texts,
 }

@@ -294,15 +294,22 @@ def test_a_rank_without_its_number_is_compared_with_the_others() -> None:
     ]
 
 
-def test_a_node_with_the_job_and_no_process_of_it() -> None:
+def test_nodes_of_the_job_without_a_process_of_it() -> None:
     results = answers.fleet(32)
-    results["gpu002"]["places"][0]["processes"] = []
+    for number in range(32):
+        answers.of_rank(results, number)["values"]["env SLURM_JOB_NUM_NODES"] = "4"
+    assert findings(judged(results)) == []
+    results["gpu002"]["places"] = []
     assert findings(judged(results)) == [
-        ("fail", "silent", "", "node gpu002"),
+        ("unknown", "silent", "", "1 of 4 nodes"),
         ("unknown", "missing", "rank", "ranks 8-15"),
     ]
-    only = {"a": answers.answer(answers.place())}
-    assert findings(judged(only)) == [("unknown", "silent", "", "node a")]
+
+
+def test_a_place_without_a_process_is_no_answer() -> None:
+    made = judged({**answers.fleet(8), "gpu002": answers.answer(answers.place())})
+    [lost] = made.document["not_checked"]
+    assert lost["reason"].endswith("places[0].processes must be a list with a process, got []")
 
 
 # -- checks of the nodes ---------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Costs of measuring a fleet: a preflight and a look at jobs compared with a ping, a campaign compared with its
-planned time, and the memory of a controller with the results of many nodes."""
+"""Costs of measuring a fleet: a preflight and a look at jobs compared with a ping, a campaign compared with
+its planned time, and the memory of a controller with the results of many nodes."""
 
 from __future__ import annotations
 

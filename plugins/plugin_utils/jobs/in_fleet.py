@@ -38,15 +38,15 @@ def _checks(judged: Judged, node: str) -> list[dict[str, Any]]:
     """Checks of one node as a module returns them; the job passes on a node without a finding."""
     all_bad = [item for item in judged.findings if item.verdict in BAD]
     bad = [item for item in all_bad if node in item.nodes]
+    # The other nodes pass a value: otherwise the report would say that they report nothing about it.
+    closed = {name for rank in judged.job.ranks if rank.node == node for name in rank.unknown}
+    own = closed | {item.value for item in bad}
+    odd = {item.value: item for item in all_bad[:_COMPARED] if item.of and item.value not in own}
     checks = [_check(judged, item) for item in bad]
-    if not any(item.verdict is Verdict.UNKNOWN and item.kind == "unknown" for item in bad):
-        # Otherwise the report would say that these nodes report nothing about the value.
-        own = {item.value for item in bad}
-        odd = {item.value: item for item in all_bad[:_COMPARED] if item.of and item.value not in own}
-        checks += [
-            _made(judged.job.name, value, str(Verdict.PASS), "", amount(value, item.others), "")
-            for value, item in odd.items()
-        ]
+    checks += [
+        _made(judged.job.name, value, str(Verdict.PASS), "", amount(value, item.others), "")
+        for value, item in odd.items()
+    ]
     return checks or [_made(judged.job.name, "ranks", str(Verdict.PASS), "", report.seen(judged), "")]
 
 

@@ -45,11 +45,16 @@ def test_a_node_has_the_deviations_of_its_ranks() -> None:
     assert (item.want, item.runtime, item.severity) == ("unlimited (on 30 others)", "8 MiB", "high")
 
 
-def test_a_node_with_unknown_values_passes_none() -> None:
+def test_a_node_does_not_pass_a_value_that_is_unknown_there() -> None:
     results = odd()
     results["gpu001"]["places"][0]["unknown"] = {"limit memlock hard": "the child stalled"}
-    host = fleet(results).hosts["gpu001"]
-    assert {item.status for item in host.findings.values()} == {"unknown"}
+    answers.of_rank(results, 9)["values"]["env OMP_NUM_THREADS"] = "1"
+    found = fleet(results).hosts["gpu001"].findings.values()
+    assert {item.key.partition("4711 ")[2]: item.status for item in found} == {
+        "limit memlock hard": "unknown",
+        "rank": "unknown",
+        "env OMP_NUM_THREADS": "pass",
+    }
 
 
 def test_the_table_has_a_part_for_jobs() -> None:

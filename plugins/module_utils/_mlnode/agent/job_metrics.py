@@ -33,7 +33,7 @@ class _Seen(NamedTuple):
 
 
 def families(host: Host) -> tuple[Family, ...]:
-    """Metrics of one look. Never raises: a look that ends early is no success."""
+    """Metrics of one look. Never raises: the series of success is 0 if the look ends early."""
     start = time.monotonic()
     seen = _seen(looks.answer(host, _MODULE, {"fail_on": "never"}, True))
     took = round(time.monotonic() - start, 6)

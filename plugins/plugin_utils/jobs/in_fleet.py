@@ -27,37 +27,52 @@ def add(fleet: Fleet, results: Mapping[str, Any]) -> None:
     jobs = report.look(results)
     checks: dict[str, list[dict[str, Any]]] = {node: [] for node in jobs.checks}
     for judged in jobs.jobs:
-        for node in judged.job.nodes:
-            checks[node] += _checks(judged, node)
+        for node, some in _checks(judged).items():
+            checks[node] += some
         fleet.jobs.append(_row(judged))
     for node, some in checks.items():
         fleet.take(fleet.host(node), {"checks": some or [_idle()]}, MODULE)
 
 
-def _checks(judged: Judged, node: str) -> list[dict[str, Any]]:
-    """Checks of one node as a module returns them; the job passes on a node without a finding."""
-    all_bad = [item for item in judged.findings if item.verdict in BAD]
-    bad = [item for item in all_bad if node in item.nodes]
+def _checks(judged: Judged) -> dict[str, list[dict[str, Any]]]:
+    """Node → its checks as a module returns them; a node without a deviation passes."""
+    nodes: dict[str, dict[str, dict[str, Any]]] = {node: {} for node in judged.job.nodes}
+    bad = [item for item in judged.findings if item.verdict in BAD]
+    for item in bad:
+        for node in item.nodes:
+            _note(nodes[node], judged, item)
+    closed: dict[str, set[str]] = {node: set() for node in nodes}
+    for rank in judged.job.ranks:
+        closed[rank.node] |= rank.unknown.keys()
     # The other nodes pass a value: otherwise the report would say that they report nothing about it.
-    closed = {name for rank in judged.job.ranks if rank.node == node for name in rank.unknown}
-    own = closed | {item.value for item in bad}
-    odd = {item.value: item for item in all_bad[:_COMPARED] if item.of and item.value not in own}
-    checks = [_check(judged, item) for item in bad]
-    checks += [
-        _made(judged.job.name, value, str(Verdict.PASS), "", amount(value, item.others), "")
-        for value, item in odd.items()
-    ]
-    return checks or [_made(judged.job.name, "ranks", str(Verdict.PASS), "", report.seen(judged), "")]
+    for item in [item for item in bad if item.of][:_COMPARED]:
+        for node in nodes.keys() - item.nodes:
+            if item.value not in closed[node] | nodes[node].keys():
+                nodes[node][item.value] = _passed(judged, item.value, amount(item.value, item.others))
+    return {
+        node: [*some.values()] or [_passed(judged, "ranks", report.seen(judged))]
+        for node, some in nodes.items()
+    }
 
 
-def _check(judged: Judged, item: Finding) -> dict[str, Any]:
+def _note(checks: dict[str, dict[str, Any]], judged: Judged, item: Finding) -> None:
+    """Add a deviation. Two deviations in one value are one check with the worse verdict: a report has one
+    finding for each name."""
     # The ranks are in the table of jobs: here, nodes with the same deviation share a line.
     others, own = (amount(item.value, text) for text in (item.others, item.found))
-    expected = f"{others} (on {item.of} others)" if item.of else ""
     found = own if item.of else item.text
+    known = checks.get(item.value or item.kind)
+    if known:
+        known["found"] = f"{known['found']}; {found}"
+        return
+    expected = f"{others} (on {item.of} others)" if item.of else ""
     target = item.value or item.kind
     made = _made(judged.job.name, target, str(item.verdict), expected, found, item.advice)
-    return {**made, "severity": item.severity}
+    checks[target] = {**made, "severity": item.severity}
+
+
+def _passed(judged: Judged, target: str, found: str) -> dict[str, Any]:
+    return _made(judged.job.name, target, str(Verdict.PASS), "", found, "")
 
 
 def _made(name: str, target: str, verdict: str, expected: str, found: str, advice: str) -> dict[str, Any]:

@@ -21,8 +21,8 @@ _ADDRESS, _PORT = "env MASTER_ADDR", "env MASTER_PORT"
 #: Names of this machine, which connect no nodes
 _LOOPBACK = ("localhost", "127.", "::1")
 
-#: Digits of a container's id that docker and podman show
-_SHOWN = 12
+#: Kinds with ids of 36 or 64 characters, and the digits that docker and podman show
+_LONG, _SHOWN = ("pod", "container"), 12
 
 #: Least share of its world in a part that is a separate job: the majority of odd.py
 _PART, _OF = 2, 3
@@ -92,7 +92,8 @@ def _together(place: Place) -> _Together | None:
 
 def _of_one_id(places: Sequence[Place]) -> list[Job]:
     first = places[0]
-    name = first.id if first.kind == SLURM else f"{first.id[:_SHOWN]} on {first.node}"
+    short = first.id[:_SHOWN] if first.kind in _LONG else first.id
+    name = first.id if first.kind == SLURM else f"{short} on {first.node}"
     parts = _starts(places) if first.kind == SLURM else [places]
     numbers = [f" ({at} of {len(parts)})" if parts[1:] else "" for at in range(1, len(parts) + 1)]
     return [

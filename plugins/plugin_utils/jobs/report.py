@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.model import BAD, FAIL_ON, Verdict
+from ...module_utils._mlnode.model.errors import listed as shortened
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.model.version import VERSION
 from .. import agent_answer, preflight
@@ -30,8 +31,8 @@ _ASKED = "job_asked"
 _JOBS = ("JOB", "NODES", "RANKS", "VERDICT", "FINDINGS")
 _FINDINGS = ("VERDICT", "JOB", "RANKS", "FOUND")
 
-#: Deviations of the same ranks that a line has with their values; it names the others
-_VALUES = 3
+#: Deviations of the same ranks that a line has with their values, and with their names
+_VALUES, _NAMED = 3, 20
 
 Checks = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -161,7 +162,7 @@ def _finding_rows(fleet: Jobs) -> list[tuple[tuple[Any, ...], tuple[str, ...]]]:
         judged, item = some[0]
         name = judged.job.name if item.kind != "doubt" or len(some) == 1 else f"{len(some)} jobs"
         who = item.who if item.kind != "doubt" else ""
-        key = (findings.ORDER.index(item.verdict), item.severity, len(item.ranks) or len(item.nodes), name)
+        key = (findings.ORDER.index(item.verdict), len(item.ranks) or len(item.nodes), name)
         rows.append((key, (str(item.verdict), name, who, _found([one for _job, one in some]))))
     return rows
 
@@ -170,8 +171,8 @@ def _found(items: Sequence[Finding]) -> str:
     if items[0].kind == "doubt":
         return items[0].text
     listed = "; ".join(item.text for item in items[:_VALUES])
-    names = ", ".join(item.value for item in items[_VALUES:])
-    return f"{listed}{f'; also {names}' if names else ''}"
+    names = [item.value for item in items[_VALUES:]]
+    return f"{listed}{f'; also {shortened(names, _NAMED)}' if names else ''}"
 
 
 # -- document --------------------------------------------------------------------------------------

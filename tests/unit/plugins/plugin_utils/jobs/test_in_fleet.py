@@ -57,6 +57,14 @@ def test_a_node_does_not_pass_a_value_that_is_unknown_there() -> None:
     }
 
 
+def test_two_deviations_of_a_node_in_one_value_are_one_finding() -> None:
+    results = answers.fleet(32)
+    for number, text in ((8, "8388608"), (9, "65536")):
+        answers.of_rank(results, number)["values"]["limit memlock hard"] = text
+    [item] = fleet(results).hosts["gpu002"].findings.values()
+    assert (item.runtime, item.want) == ("8 MiB; 64 KiB", "unlimited (on 30 others)")
+
+
 def test_the_table_has_a_part_for_jobs() -> None:
     lines = table.lines(fleet(odd()), None)
     assert lines[lines.index("Jobs") + 1 :][:3] == [

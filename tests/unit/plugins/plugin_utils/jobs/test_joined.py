@@ -83,6 +83,11 @@ def test_equal_ids_of_containers_on_two_nodes_are_two_jobs() -> None:
     assert [*found] == ["container 3f3f3f3f3f3f on a", "container 3f3f3f3f3f3f on b"]
 
 
+def test_a_unit_has_its_whole_name() -> None:
+    place = answers.place(answers.process(None, None, 7), kind="unit", name="a-long-name.service")
+    assert [*jobs({"a": [place]})] == ["unit a-long-name.service on a"]
+
+
 def test_ids_with_the_same_beginning_have_different_names() -> None:
     found = jobs({
         "a": [

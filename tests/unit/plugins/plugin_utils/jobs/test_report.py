@@ -78,6 +78,16 @@ def test_ranks_with_the_same_deviation_share_a_row_and_values_of_the_same_ranks_
     ]
 
 
+def test_a_line_has_no_more_names_than_people_read() -> None:
+    results = answers.fleet(32)
+    values = {f"env FI_{number:05d}": "x" for number in range(5000)}
+    results["gpu002"]["places"][0]["values"].update(values)
+    made = judged(results)
+    assert len(made.document["jobs"][0]["findings"]) == 5000
+    assert max(map(len, made.table)) < 1000
+    assert any(line.endswith(", 4977 more") for line in made.table)
+
+
 def test_a_variable_that_one_rank_lacks_or_has_alone() -> None:
     results = answers.fleet(64)
     del answers.of_rank(results, 3)["values"]["nccl NCCL_IB_HCA"]

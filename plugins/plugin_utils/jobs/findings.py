@@ -13,7 +13,7 @@ from ...module_utils._mlnode.model.setting import Severity
 from ..fleet_report.names import few, natural
 from . import joined, odd
 from .model import Finding, Job, Rank
-from .names import amount, is_number, numbered, runs, who
+from .names import amount, is_number, numbered, runs, short, who
 from .odd import Groups, Odd, Unlike
 
 #: Verdicts from the worst on
@@ -21,6 +21,9 @@ ORDER = (*BAD, Verdict.SKIP)
 
 #: The slowest rank sets the pace of a synchronous job. Groups may be intended, such as two models of GPUs.
 _SEVERITY = {Verdict.FAIL: Severity.HIGH, Verdict.SKIP: Severity.LOW}
+
+#: Variables for messages alone (NCCL user guide, environment variables), which rank 0 often has alone
+_LOGGING = ("nccl NCCL_DEBUG", "env NCCL_DEBUG", "env TORCH_DISTRIBUTED_DEBUG")
 
 #: Groups and names of values in a line
 _GROUPS, _NAMES = 4, 4
@@ -108,9 +111,10 @@ def _compared(ranks: Sequence[Rank]) -> Iterator[list[Finding]]:
 def _odd(name: str, item: Odd, ranks: Sequence[Rank]) -> Finding:
     found, others = amount(name, item.text), amount(name, item.others)
     with_local = "" if item.local is None else f" with local rank {item.local}"
-    text = f"{name}: {found}; {item.of} other{'' if item.of == 1 else 's'}{with_local}: {others}"
+    text = f"{short(name)}: {found}; {item.of} other{'' if item.of == 1 else 's'}{with_local}: {others}"
+    verdict = Verdict.WARN if name.startswith(_LOGGING) else Verdict.FAIL
     return _finding(
-        Verdict.FAIL, "odd", [ranks[at] for at in item.ranks], text,
+        verdict, "odd", [ranks[at] for at in item.ranks], text,
         value=name, found=item.text, others=item.others, of=item.of, advice=_ODD,
     )  # fmt: skip
 
@@ -122,13 +126,13 @@ def _grouped(name: str, result: Groups, ranks: Sequence[Rank]) -> Finding:
     ]
     rest = len(result.groups) - _GROUPS
     parts += [f"and {rest} more"] if rest > 0 else []
-    text = f"{name} has {len(result.groups)} groups and no majority: {'; '.join(parts)}"
+    text = f"{short(name)} has {len(result.groups)} groups and no majority: {'; '.join(parts)}"
     every = [ranks[at] for _text, members in result.groups for at in members]
     return _finding(Verdict.WARN, "groups", every, text, value=name, advice=_GROUPED)
 
 
 def _unlike(name: str, result: Unlike, ranks: Sequence[Rank]) -> Finding:
-    text = f"{name}: not compared, {result.values} values on {len(ranks)} ranks"
+    text = f"{short(name)}: not compared, {result.values} values on {len(ranks)} ranks"
     return _finding(Verdict.SKIP, "unlike", ranks, text, value=name)
 
 
@@ -141,10 +145,10 @@ def _unknown(ranks: Sequence[Rank]) -> Iterator[Finding]:
             names[name] = None
             some[at] = rank
     for why, (names, some) in by_why.items():
-        listed = [*names]
+        listed = [*map(short, names)]
         more = f" and {len(listed) - _NAMES} more" if listed[_NAMES:] else ""
         text = f"{', '.join(listed[:_NAMES])}{more}: {why}"
-        value = listed[0] if len(listed) == 1 else ""
+        value = next(iter(names)) if len(names) == 1 else ""
         yield _finding(Verdict.UNKNOWN, "unknown", [*some.values()], text, value=value)
 
 

@@ -61,12 +61,12 @@ def _note(checks: dict[str, dict[str, Any]], judged: Judged, item: Finding) -> N
     # The ranks are in the table of jobs: here, nodes with the same deviation share a line.
     others, own = (amount(item.value, text) for text in (item.others, item.found))
     found = own if item.of else item.text
-    known = checks.get(item.value or item.kind)
+    target = item.value or item.kind
+    known = checks.get(target)
     if known:
         known["found"] = f"{known['found']}; {found}"
         return
     expected = f"{others} (on {item.of} others)" if item.of else ""
-    target = item.value or item.kind
     made = _made(judged.job.name, target, str(item.verdict), expected, found, item.advice)
     checks[target] = {**made, "severity": item.severity}
 

@@ -3,8 +3,9 @@
 """Places of all nodes, joined into jobs.
 
 Only the id of a Slurm job is the same on all of its nodes. Each pod and container has its own id, and ids of
-two nodes may be equal by chance. Their ranks are one job if they share the world size and the rendezvous,
-MASTER_ADDR and MASTER_PORT of PyTorch. Without a rendezvous, they are one job if all rank numbers differ.
+two nodes may be equal by chance. Their ranks are one job if they share the user, the world size and the
+rendezvous, MASTER_ADDR and MASTER_PORT of PyTorch. Without a rendezvous, they are one job if all rank numbers
+differ. Pods of one job may have different users, as those with user namespaces.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from . import names
 from .model import Job, Place, Rank
 
 SLURM = "slurm"
+_POD, _OTHER = "pod", "other"
 
 _ADDRESS, _PORT = "env MASTER_ADDR", "env MASTER_PORT"
 #: Names of this machine, which connect no nodes
 _LOOPBACK = ("localhost", "127.", "::1")
 
 #: Kinds with ids of 36 or 64 characters, and the digits that docker and podman show
-_LONG, _SHOWN = ("pod", "container"), 12
+_LONG, _SHOWN = (_POD, "container"), 12
 
 #: Least share of its world in a part that is a separate job: the majority of odd.py
 _PART, _OF = 2, 3
@@ -32,6 +35,7 @@ class _Together(NamedTuple):
     """Common properties of the ranks of a job, if their ids differ."""
 
     kind: str
+    user: str
     world: int
     rendezvous: tuple[str, str]
 
@@ -43,13 +47,19 @@ def jobs(places: Iterable[Place]) -> list[Job]:
     for place in places:
         together = None if place.kind == SLURM else _together(place)
         if together is None:
-            node = "" if place.kind == SLURM else place.node
-            by_id.setdefault((place.kind, place.id, node), []).append(place)
+            by_id.setdefault((place.kind, place.id, _where(place)), []).append(place)
         else:
             parts.setdefault(together, []).append(place)
     found = [job for some in by_id.values() for job in _of_one_id(some)]
     found += [job for together, some in parts.items() for job in _of_parts(together, some)]
     return _unique(found)
+
+
+def _where(place: Place) -> str:
+    """Extent of a place's id. Processes outside of any job may be of several."""
+    if place.kind == SLURM:
+        return ""
+    return f"{place.node} {place.number}" if place.kind == _OTHER else place.node
 
 
 def world(ranks: Iterable[Rank]) -> int:
@@ -84,7 +94,8 @@ def _together(place: Place) -> _Together | None:
     size = world(place.ranks)
     if size < 2 or len(_numbers([place])) >= size:
         return None
-    return _Together(place.kind, size, rendezvous(place.ranks))
+    user = "" if place.kind == _POD else place.ranks[0].values.get("user", "")
+    return _Together(place.kind, user, size, rendezvous(place.ranks))
 
 
 # -- jobs with one id ------------------------------------------------------------------------------
@@ -143,17 +154,19 @@ def _joined(together: _Together, places: Sequence[Place], where: str) -> Job:
     first = places[0]
     if len(places) == 1:
         return _of_one_id(places)[0]
-    name = f"{len(places)} {together.kind}s, world size {together.world}{where}"
+    count = len({(place.node, place.id) for place in places})
+    name = f"{count} {together.kind}s, world size {together.world}{where}"
     return Job(name, together.kind, first.id, tuple(places))
 
 
 def _unique(found: Sequence[Job]) -> list[Job]:
     """A name that several jobs have gets a number."""
-    often = Counter(job.name for job in found)
+    often = Counter(names.short(job.name) for job in found)
     seen: Counter[str] = Counter()
     named = []
     for job in found:
-        seen[job.name] += 1
-        number = f" ({seen[job.name]} of {often[job.name]})" if often[job.name] > 1 else ""
-        named.append(job._replace(name=f"{job.name}{number}"))
+        name = names.short(job.name)
+        seen[name] += 1
+        number = f" ({seen[name]} of {often[name]})" if often[name] > 1 else ""
+        named.append(job._replace(name=f"{name}{number}"))
     return named

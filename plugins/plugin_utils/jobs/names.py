@@ -16,6 +16,9 @@ _NODES, _RUNS = 4, 6
 _BYTES = ("limit memlock", "limit stack", "memory", "shm", "hugetlb")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
+#: Characters of a name or value in a line; a path of NCCL_TOPO_FILE fits
+_CHARACTERS = 100
+
 #: Digits that a number of people's texts has at most: 2^64 has 20
 _DIGITS = 20
 
@@ -63,11 +66,16 @@ def _words(ranks: Sequence[Rank]) -> str:
 def amount(name: str, text: str) -> str:
     """A value for readers: bytes with their unit."""
     if not (name.startswith(_BYTES) and is_number(text)):
-        return text or '""'
+        return short(text) or '""'
     number, unit = float(text), 0
     while number >= 1024 and unit < len(_UNITS) - 1:
         number, unit = number / 1024, unit + 1
     return f"{number:.4g} {_UNITS[unit]}"
+
+
+def short(text: str) -> str:
+    """A name or value that leaves room for others in its line. The document has all of it."""
+    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 3]}..."
 
 
 def is_number(text: str) -> bool:

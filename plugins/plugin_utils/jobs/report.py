@@ -19,6 +19,7 @@ from ..campaign.table import aligned
 from . import findings, joined, model
 from .findings import Judged
 from .model import Finding
+from .names import short
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
 FORMAT = 1
@@ -171,7 +172,7 @@ def _found(items: Sequence[Finding]) -> str:
     if items[0].kind == "doubt":
         return items[0].text
     listed = "; ".join(item.text for item in items[:_VALUES])
-    names = [item.value for item in items[_VALUES:]]
+    names = [short(item.value) for item in items[_VALUES:]]
     return f"{listed}{f'; also {shortened(names, _NAMED)}' if names else ''}"
 
 

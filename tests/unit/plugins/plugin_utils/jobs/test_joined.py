@@ -52,6 +52,32 @@ def test_without_a_rendezvous_the_same_rank_numbers_are_a_doubt() -> None:
         assert item["text"].startswith("4 places on 4 nodes have the same rank numbers of a world of 16")
 
 
+def test_jobs_of_two_users_are_not_one_and_are_no_doubt() -> None:
+    places = {f"n{at}": [pod("s", at % 2, 16, kind="session")] for at in range(4)}
+    for at in (2, 3):
+        places[f"n{at}"][0]["user"] = 1001
+    found = jobs(places)
+    assert [(job["nodes"], job["verdict"]) for job in found.values()] == [
+        (["n0", "n1"], "pass"),
+        (["n2", "n3"], "pass"),
+    ]
+    kinds = {at: "pod" if at < 2 else "session" for at in range(4)}
+    mixed = {f"n{at}": [pod("s", at % 2, 16, kind=kind)] for at, kind in kinds.items()}
+    mixed["n0"][0]["user"] = 165536
+    assert [job["nodes"] for job in jobs(mixed).values()] == [["n0", "n1"], ["n2", "n3"]]
+
+
+def test_processes_without_a_job_are_not_compared() -> None:
+    places = [
+        answers.place(answers.process(None, None, at), kind="other", name="/", user=at) for at in (1, 2)
+    ]
+    found = jobs({"a": places})
+    assert {name: job["verdict"] for name, job in found.items()} == {
+        "other / on a (1 of 2)": "pass",
+        "other / on a (2 of 2)": "pass",
+    }
+
+
 def test_a_loopback_address_joins_no_nodes() -> None:
     found = jobs({f"n{at}": [pod(f"p{at}", 0, 16, "127.0.0.1")] for at in range(2)})
     assert len(found) == 2

@@ -88,6 +88,17 @@ def test_a_line_has_no_more_names_than_people_read() -> None:
     assert any(line.endswith(", 4977 more") for line in made.table)
 
 
+def test_long_names_and_values_leave_room_for_others() -> None:
+    results = answers.fleet(32, name="j" * 5000, kind="unit")
+    for number in range(32):
+        answers.of_rank(results, number)["values"].update({"env MASTER_ADDR": "a" * 5000})
+    answers.of_rank(results, 9)["values"].update({"v" * 5000: "x" * 5000})
+    made = judged(results)
+    assert max(map(len, made.table)) < 600
+    [item] = made.document["jobs"][0]["findings"]
+    assert (len(item["value"]), len(item["found"])) == (5000, 5000)
+
+
 def test_a_variable_that_one_rank_lacks_or_has_alone() -> None:
     results = answers.fleet(64)
     del answers.of_rank(results, 3)["values"]["nccl NCCL_IB_HCA"]
@@ -98,6 +109,14 @@ def test_a_variable_that_one_rank_lacks_or_has_alone() -> None:
         "nccl NCCL_ALGO: Ring; 63 others: not set",
         "nccl NCCL_IB_HCA: not set; 63 others: mlx5",
     ]
+
+
+def test_messages_of_one_rank_alone_are_a_warning() -> None:
+    results = answers.fleet(64)
+    answers.of_rank(results, 0)["values"]["nccl NCCL_DEBUG"] = "INFO"
+    made = judged(results)
+    assert (made.verdict, made.success) == ("warn", True)
+    assert findings(made) == [("warn", "odd", "nccl NCCL_DEBUG", "rank 0 on gpu001")]
 
 
 @pytest.mark.parametrize("nodes", [2, 4, 64])

@@ -23,15 +23,17 @@ _COMPARED = 100
 
 
 def add(fleet: Fleet, results: Mapping[str, Any]) -> None:
-    """results: as report.look() takes them. A node without a result keeps its state."""
+    """results: as report.look() takes them."""
     jobs = report.look(results)
     checks: dict[str, list[dict[str, Any]]] = {node: [] for node in jobs.checks}
     for judged in jobs.jobs:
         for node, some in _checks(judged).items():
             checks[node] += some
         fleet.jobs.append(_row(judged))
+    for node, why in jobs.unanswered.items():
+        checks[node] = [_of_node(Verdict.UNKNOWN, why)]
     for node, some in checks.items():
-        fleet.take(fleet.host(node), {"checks": some or [_idle()]}, MODULE)
+        fleet.take(fleet.host(node), {"checks": some or [_of_node(Verdict.PASS, "no job runs here")]}, MODULE)
 
 
 def _checks(judged: Judged) -> dict[str, list[dict[str, Any]]]:
@@ -82,8 +84,8 @@ def _made(name: str, target: str, verdict: str, expected: str, found: str, advic
     }  # fmt: skip
 
 
-def _idle() -> dict[str, Any]:
-    return _made("jobs", "node", str(Verdict.PASS), "", "no job runs here", "")
+def _of_node(verdict: Verdict, found: str) -> dict[str, Any]:
+    return _made("jobs", "node", str(verdict), "", found, "")
 
 
 def _row(judged: Judged) -> model.Job:

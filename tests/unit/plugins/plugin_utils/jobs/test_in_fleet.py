@@ -40,6 +40,7 @@ def test_a_node_has_the_deviations_of_its_ranks() -> None:
         "gpu003": {memlock: "pass", rank: "unknown"},
         "gpu004": {memlock: "pass", rank: "unknown"},
         "gpu005": {"jobs node": "pass"},
+        "gpu006": {"jobs node": "unknown"},
     }
     [item] = [one for one in made.hosts["gpu002"].bad if one.status == "fail"]
     assert (item.want, item.runtime, item.severity) == ("unlimited (on 30 others)", "8 MiB", "high")

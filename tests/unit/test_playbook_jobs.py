@@ -51,4 +51,4 @@ def test_an_unreachable_node_fails_after_all_others_were_compared(tmp_path: path
     states = {host["name"]: host["state"] for host in report["hosts"]}
     assert states == {**dict.fromkeys(("gpu001", "gpu002", "gpu003"), "ok"), "gpu009": "differs"}
     [lost] = [one for one in report["findings"] if one["hosts"] == ["gpu009"]]
-    assert (lost["status"], lost["runtime"].partition(":")[0]) == ("unknown", "not reachable")
+    assert (lost["status"], lost["reason"].partition(":")[0]) == ("unknown", "not reachable")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,23 +22,29 @@ MODULE = "job"
 #: Deviations of a job for which its other nodes pass: a node may invent as many values as it likes
 _COMPARED = 100
 
+#: Characters from which on no other value of a node is added
+_LONG = 1000
+
 
 def add(fleet: Fleet, results: Mapping[str, Any]) -> None:
     """results: as report.look() takes them."""
     jobs = report.look(results)
     checks: dict[str, list[dict[str, Any]]] = {node: [] for node in jobs.checks}
+    counts = Counter(node for judged in jobs.jobs for node in judged.job.nodes)
     for judged in jobs.jobs:
         for node, some in _checks(judged).items():
             checks[node] += some
         fleet.jobs.append(_row(judged))
-    for node, why in jobs.unanswered.items():
-        checks[node] = [_of_node(Verdict.UNKNOWN, why)]
     for node, some in checks.items():
-        fleet.take(fleet.host(node), {"checks": some or [_of_node(Verdict.PASS, "no job runs here")]}, MODULE)
+        looked = _made("jobs", "node", str(Verdict.PASS), "", str(counts[node]), "")
+        fleet.take(fleet.host(node), {"checks": [looked, *some]}, MODULE)
+    for node, why in jobs.unanswered.items():
+        lost = _made("jobs", "node", str(Verdict.UNKNOWN), "", "not checked", why)
+        fleet.take(fleet.host(node), {"checks": [lost]}, MODULE)
 
 
 def _checks(judged: Judged) -> dict[str, list[dict[str, Any]]]:
-    """Node → its checks as a module returns them; a node without a deviation passes."""
+    """Node → its checks as a module returns them."""
     nodes: dict[str, dict[str, dict[str, Any]]] = {node: {} for node in judged.job.nodes}
     bad = [item for item in judged.findings if item.verdict in BAD]
     for item in bad:
@@ -50,11 +57,10 @@ def _checks(judged: Judged) -> dict[str, list[dict[str, Any]]]:
     for item in [item for item in bad if item.of][:_COMPARED]:
         for node in nodes.keys() - item.nodes:
             if item.value not in closed[node] | nodes[node].keys():
-                nodes[node][item.value] = _passed(judged, item.value, amount(item.value, item.others))
-    return {
-        node: [*some.values()] or [_passed(judged, "ranks", report.seen(judged))]
-        for node, some in nodes.items()
-    }
+                others = amount(item.value, item.others)
+                passed = _made(judged.job.name, item.value, str(Verdict.PASS), "", others, "")
+                nodes[node][item.value] = passed
+    return {node: [*some.values()] for node, some in nodes.items()}
 
 
 def _note(checks: dict[str, dict[str, Any]], judged: Judged, item: Finding) -> None:
@@ -66,15 +72,12 @@ def _note(checks: dict[str, dict[str, Any]], judged: Judged, item: Finding) -> N
     target = item.value or item.kind
     known = checks.get(target)
     if known:
-        known["found"] = f"{known['found']}; {found}"
+        if len(known["found"]) < _LONG:
+            known["found"] = f"{known['found']}; {found}"
         return
     expected = f"{others} (on {item.of} others)" if item.of else ""
     made = _made(judged.job.name, target, str(item.verdict), expected, found, item.advice)
     checks[target] = {**made, "severity": item.severity}
-
-
-def _passed(judged: Judged, target: str, found: str) -> dict[str, Any]:
-    return _made(judged.job.name, target, str(Verdict.PASS), "", found, "")
 
 
 def _made(name: str, target: str, verdict: str, expected: str, found: str, advice: str) -> dict[str, Any]:
@@ -82,10 +85,6 @@ def _made(name: str, target: str, verdict: str, expected: str, found: str, advic
         "name": name, "target": target, "verdict": verdict, "expected": expected, "found": found,
         "source": "jobs.yml", "advice": advice,
     }  # fmt: skip
-
-
-def _of_node(verdict: Verdict, found: str) -> dict[str, Any]:
-    return _made("jobs", "node", str(verdict), "", found, "")
 
 
 def _row(judged: Judged) -> model.Job:

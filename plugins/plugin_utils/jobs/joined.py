@@ -155,7 +155,8 @@ def _joined(together: _Together, places: Sequence[Place], where: str) -> Job:
     if len(places) == 1:
         return _of_one_id(places)[0]
     count = len({(place.node, place.id) for place in places})
-    name = f"{count} {together.kind}s, world size {together.world}{where}"
+    noun = "place" if together.kind == _OTHER else together.kind
+    name = f"{count} {noun}s, world size {together.world}{where}"
     return Job(name, together.kind, first.id, tuple(places))
 
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""jobs.yml over three nodes, which are namespaces with their own processes: a real job of six ranks, in which a
-rank and a node differ. A GPU is /dev/null under its name. No value of this machine changes."""
+"""jobs.yml over three nodes, which are namespaces with their own processes: a real job of six ranks. One rank
+and one node differ. A GPU is /dev/null under its name. No value of this machine changes."""
 
 from __future__ import annotations
 

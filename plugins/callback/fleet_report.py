@@ -217,8 +217,9 @@ class CallbackModule(CallbackBase):
         fresh = known.get_name() not in self._fleet.hosts
         host = self._fleet.host(known.get_name(), _groups(known))
         findings = self._fleet.take(host, _answer(result), module)
-        if module == _JOBS:
+        if module == _JOBS and "results" not in _answer(result):  # of a loop
             self._jobs[known.get_name()] = _answer(result)
+            self._reported = True
         if _is_ours(result.task):
             self._note("unsupported", self._fleet.causes, result)
             self._note("unsupported_overrides", self._fleet.unsupported, result)

@@ -30,6 +30,8 @@ def test_a_success_and_its_file(tmp_path: pathlib.Path, words: list[str]) -> Non
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert path.exists() == is_odd, "a preview writes nothing"
+    report = json.loads((tmp_path / "fleet.json").read_text(encoding="utf-8"))
+    assert {tuple(host["groups"]) for host in report["hosts"]} == {("training",)}
     said = "rank 9 on gpu002  limit memlock hard: 8 MiB; 23 others: unlimited"
     assert (said in done.stdout) == is_odd
     if is_odd:

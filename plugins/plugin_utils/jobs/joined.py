@@ -32,12 +32,13 @@ _PART, _OF = 2, 3
 
 
 class _Together(NamedTuple):
-    """Common properties of the ranks of a job, if their ids differ."""
+    """Common properties of the ranks of a job, if their ids differ. node: of a rendezvous within one node."""
 
     kind: str
     user: str
     world: int
     rendezvous: tuple[str, str]
+    node: str
 
 
 def jobs(places: Iterable[Place]) -> list[Job]:
@@ -69,10 +70,9 @@ def world(ranks: Iterable[Rank]) -> int:
 
 
 def rendezvous(ranks: Iterable[Rank]) -> tuple[str, str]:
-    """Most frequent address and port at which ranks meet; empty texts if none leads to other nodes."""
+    """Most frequent address and port at which ranks meet; empty texts if none is known."""
     met = Counter((rank.values.get(_ADDRESS, ""), rank.values.get(_PORT, "")) for rank in ranks)
-    address, port = met.most_common(1)[0][0] if met else ("", "")
-    return ("", "") if not address or address.startswith(_LOOPBACK) else (address, port)
+    return met.most_common(1)[0][0] if met else ("", "")
 
 
 def repeated(places: Sequence[Place]) -> dict[int, list[Rank]]:
@@ -95,7 +95,8 @@ def _together(place: Place) -> _Together | None:
     if size < 2 or len(_numbers([place])) >= size:
         return None
     user = "" if place.kind == _POD else place.ranks[0].values.get("user", "")
-    return _Together(place.kind, user, size, rendezvous(place.ranks))
+    met = rendezvous(place.ranks)
+    return _Together(place.kind, user, size, met, place.node if met[0].startswith(_LOOPBACK) else "")
 
 
 # -- jobs with one id ------------------------------------------------------------------------------
@@ -130,24 +131,37 @@ def _starts(places: Sequence[Place]) -> list[Sequence[Place]]:
 
 
 def _of_parts(together: _Together, places: Sequence[Place]) -> Iterator[Job]:
+    if together.node:
+        yield _joined(together, places, f" on {together.node}")
+    elif together.rendezvous[0]:
+        yield _joined(together, places, f", rendezvous {':'.join(filter(None, together.rendezvous))}")
+    else:
+        yield from _of_numbers(together, places)
+
+
+def _of_numbers(together: _Together, places: Sequence[Place]) -> Iterator[Job]:
+    """Jobs without a rendezvous: nodes with all ranks of a world, and the rest if its rank numbers differ."""
     by_node: dict[str, list[Place]] = {}
     for place in places:
         by_node.setdefault(place.node, []).append(place)
-    is_local = all(len(_numbers(some)) == together.world and not repeated(some) for some in by_node.values())
-    if is_local:
-        for node, some in by_node.items():
+    rest: list[Place] = []
+    for node, some in by_node.items():
+        if len(_numbers(some)) == together.world and not repeated(some):
             yield _joined(together, some, f" on {node}")
-    elif together.rendezvous[0] or not repeated(places):
-        where = ":".join(filter(None, together.rendezvous))
-        yield _joined(together, places, f", rendezvous {where}" if where else ", by rank numbers alone")
-    else:
-        why = (
-            f"{len(places)} places on {len(by_node)} nodes have the same rank numbers of a world of "
-            f"{together.world} and no MASTER_ADDR: it is unknown which of them are one job"
-        )
-        for place in places:
-            [job] = _of_one_id([place])
-            yield job._replace(doubt=why)
+        else:
+            rest += some
+    if not rest:
+        return
+    if not repeated(rest):
+        yield _joined(together, rest, ", by rank numbers alone")
+        return
+    why = (
+        f"{len(rest)} places have the same rank numbers of a world of {together.world} and no MASTER_ADDR: "
+        f"it is unknown which of them are one job"
+    )
+    for place in rest:
+        [job] = _of_one_id([place])
+        yield job._replace(doubt=why)
 
 
 def _joined(together: _Together, places: Sequence[Place], where: str) -> Job:

@@ -97,25 +97,20 @@ def _grouped(name: str, texts: Mapping[int, str]) -> _Groups:
 
 
 def _close(values: set[str], texts: Mapping[int, str]) -> dict[str, str]:
-    """Number → the most frequent number of those that are close to it."""
-    often: dict[str, int] = {}
-    for text in texts.values():
-        often[text] = often.get(text, 0) + 1
+    """Number → the number that stands for all that are close to it: first the median, then the least of the
+    others."""
+    numbers = sorted(int(text) for text in texts.values() if is_number(text))
+    anchor = numbers[len(numbers) // 2] if numbers else 0
     alike: dict[str, str] = {}
-    some: list[str] = []
+    least = ""
     for text in sorted(filter(is_number, values), key=int):
-        if some and int(text) > int(some[0]) * (1 + _TOLERANCE):
-            alike.update(_named(some, often))
-            some = []
-        some.append(text)
-    return {**alike, **_named(some, often)}
-
-
-def _named(some: Sequence[str], often: Mapping[str, int]) -> dict[str, str]:
-    if not some:
-        return {}
-    name = max(some, key=lambda text: often[text])
-    return dict.fromkeys(some, name)
+        if abs(int(text) - anchor) <= anchor * _TOLERANCE:
+            alike[text] = str(anchor)
+            continue
+        if not least or int(text) > int(least) * (1 + _TOLERANCE):
+            least = text
+        alike[text] = least
+    return alike
 
 
 def _odd(groups: _Groups, known: int, local: int | None = None) -> list[Odd] | None:

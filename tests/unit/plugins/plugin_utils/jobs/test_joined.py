@@ -49,7 +49,7 @@ def test_without_a_rendezvous_the_same_rank_numbers_are_a_doubt() -> None:
     for job in found.values():
         [item] = job["findings"]
         assert (item["verdict"], item["kind"]) == ("unknown", "doubt")
-        assert item["text"].startswith("4 places on 4 nodes have the same rank numbers of a world of 16")
+        assert item["text"].startswith("4 places have the same rank numbers of a world of 16")
 
 
 def test_jobs_of_two_users_are_not_one_and_are_no_doubt() -> None:
@@ -79,8 +79,13 @@ def test_processes_without_a_job_are_not_compared() -> None:
 
 
 def test_a_loopback_address_joins_no_nodes() -> None:
-    found = jobs({f"n{at}": [pod(f"p{at}", 0, 16, "127.0.0.1")] for at in range(2)})
-    assert len(found) == 2
+    places = {f"n{at}": [pod(f"p{at}", 0, 16, "127.0.0.1"), pod("q", 1, 16, "127.0.0.1")] for at in range(2)}
+    places["n1"].pop()
+    found = jobs(places)
+    assert {name: (job["nodes"], job["ranks_seen"]) for name, job in found.items()} == {
+        "2 pods, world size 16 on n0": (["n0"], 16),
+        "pod p1 on n1": (["n1"], 8),
+    }
 
 
 def test_complete_jobs_of_one_node_are_not_joined() -> None:
@@ -99,6 +104,8 @@ def test_a_container_for_each_gpu_is_one_job_of_its_node() -> None:
     found = jobs(places)
     assert [*found] == [f"8 containers, world size 8 on {node}" for node in "abc"]
     assert {job["ranks_seen"] for job in found.values()} == {8}
+    places["b"].pop()
+    assert {job["nodes"][0]: job["ranks_seen"] for job in jobs(places).values()} == {"a": 8, "b": 7, "c": 8}
 
 
 def test_equal_ids_of_containers_on_two_nodes_are_two_jobs() -> None:

@@ -176,6 +176,9 @@ def test_sizes_that_follow_the_memory_of_a_node_are_alike() -> None:
     assert findings(judged(results)) == []
     results["gpu004"]["places"][0]["values"]["shm size"] = str(540_000_000_000 * 31 // 32)
     assert findings(judged(results)) == [("fail", "odd", "shm size", "ranks 24-31 on gpu004")]
+    for number, result in enumerate(results.values()):
+        result["places"][0]["values"]["shm size"] = str(540_000_000_000 + number * 250_000_000)
+    assert findings(judged(results)) == [], "2 % to both sides of the median"
     for result in results.values():
         result["places"][0]["values"]["shm size"] = "9" * 4000
     assert findings(judged(results)) == []

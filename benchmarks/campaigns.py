@@ -1,14 +1,15 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Costs of measuring a fleet: a preflight compared with a ping, a campaign compared with its planned time,
-and the memory of a controller with the results of many nodes."""
+"""Costs of measuring a fleet: a preflight and a look at jobs compared with a ping, a campaign compared with
+its planned time, and the memory of a controller with the results of many nodes."""
 
 from __future__ import annotations
 
 import functools
 import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..plugins.module_utils._mlnode.checks.campaign import tcp
@@ -20,6 +21,7 @@ from .fleet import PLAYS, ROOT, Fleet, podman
 from .measure import BenchError
 
 CAMPAIGN = str(ROOT / "playbooks/campaign.yml")
+JOBS = str(ROOT / "playbooks/jobs.yml")
 PREFLIGHT = str(ROOT / "playbooks/preflight.yml")
 
 _ROUNDS = 8
@@ -33,7 +35,7 @@ RAILS = (1, 8)
 
 
 def of_nodes(made: Fleet, folder: pathlib.Path, rounds: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """Play → figures: alternating pings and preflights of all nodes, and one campaign."""
+    """Play → figures: alternating pings, preflights and looks at a job of all nodes, and one campaign."""
     count = len(made.names)
     found = podman("inspect", "--format={{.NetworkSettings.IPAddress}}", *made.names).split()
     addresses = {name: [one] for name, one in zip(made.names, found)}
@@ -42,11 +44,29 @@ def of_nodes(made: Fleet, folder: pathlib.Path, rounds: int, say: Callable[[str]
         "ping": functools.partial(made.sample, count, PLAYS["ping"]),
         # A container lacks some settings; their result is unknown, which ends no benchmark.
         "preflight": functools.partial(made.sample, count, (PREFLIGHT, "-e", "preflight_fail_on=fail")),
+        "jobs": functools.partial(made.sample, count, (JOBS, "-e", "jobs_fail_on=never")),
     }
     made.sample(count, PLAYS["ping"])  # the first one opens the connections
-    figures = measure.document(measure.interleaved(rounds, measured, say))
+    # A campaign does not begin while a job runs.
+    with _job(made.names):
+        figures = measure.document(measure.interleaved(rounds, measured, say))
     plan = schedule.plan(addresses, rounds=_ROUNDS)
     return {**figures, "campaign": {**_campaign(made, folder / "campaigns"), "planned": planned(plan)}}
+
+
+@contextmanager
+def _job(names: Sequence[str]) -> Iterator[None]:
+    """A job with a rank on each node, which has a copy of /dev/null (admin-guide/devices.txt) as its GPU."""
+    rank = "mknod /dev/nvidia0 c 1 3; exec 9<>/dev/nvidia0; echo $$ >/run/rank.pid; exec sleep 3600"
+    for number, name in enumerate(names):
+        variables = (f"RANK={number}", f"WORLD_SIZE={len(names)}", "LOCAL_RANK=0")
+        given = [f"--env={variable}" for variable in variables]
+        podman("exec", "--detach", *given, name, "sh", "-c", rank)
+    try:
+        yield
+    finally:
+        for name in names:
+            podman("exec", name, "sh", "-c", "kill $(cat /run/rank.pid); rm /dev/nvidia0 /run/rank.pid")
 
 
 def _campaign(made: Fleet, results: pathlib.Path) -> dict[str, float]:

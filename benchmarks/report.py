@@ -105,6 +105,7 @@ def _of_campaigns(found: Mapping[str, Any]) -> list[Goal]:
     most = campaign["planned"] + 2 * campaign["rounds"] + 10
     goals = [
         Goal(f"preflight to a ping play, {nodes}", plays["preflight"]["wall"] / plays["ping"]["wall"], 2),
+        Goal(f"jobs to a ping play, {nodes}", plays["jobs"]["wall"] / plays["ping"]["wall"], 1.3),
         Goal(f"campaign of {campaign['rounds']} rounds, {nodes}, s", campaign["wall"], most),
     ]
     for rails, figures in found.get("results", {}).items():

@@ -18,6 +18,8 @@ description:
   - A playbook without these modules gets no report.
   - Results of campaigns that M(mlnode.tuning.measure) writes, as in C(campaign.yml), are added. Each
     rail of a node is a check, and the page has a map of the pairs. No other task can name a file to read.
+  - Results of M(mlnode.tuning.node_job), as in C(jobs.yml), are joined over all hosts. The report has a part
+    with all jobs, and ranks that differ from the others are findings of their hosts.
   - Results hidden by C(no_log) are unknown. The host counts as failed.
 author:
   - mlnode.tuning contributors (!UNKNOWN)
@@ -104,6 +106,10 @@ _MEASURE = "mlnode.tuning.measure"
 #: What reads them
 _READERS = "ansible_collections.mlnode.tuning.plugins.plugin_utils.results"
 
+#: Module whose answers are joined over all hosts, and the file that joins them
+_JOBS = "node_job"
+_JOINED = "ansible_collections.mlnode.tuning.plugins.plugin_utils.jobs.in_fleet"
+
 #: Variable that inventory_check.yml shows: hosts in no group of nodes
 _LEFT_ALONE = "mlnode_left_alone"
 
@@ -125,6 +131,8 @@ class CallbackModule(CallbackBase):
         #: Hosts of the running play, and whether a module reported something about one
         self._targets: list[Any] = []
         self._reported = False
+        #: Host → its answer about jobs, which say more together than each alone
+        self._jobs: dict[str, Any] = {}
         #: Whether any task was one of this collection's modules
         self._ours = False
 
@@ -211,6 +219,9 @@ class CallbackModule(CallbackBase):
         fresh = known.get_name() not in self._fleet.hosts
         host = self._fleet.host(known.get_name(), _groups(known))
         findings = self._fleet.take(host, _answer(result), module)
+        if module == _JOBS and "results" not in _answer(result):  # of a loop
+            self._jobs[known.get_name()] = _answer(result)
+            self._reported = True
         if _is_ours(result.task):
             self._note("unsupported", self._fleet.causes, result)
             self._note("unsupported_overrides", self._fleet.unsupported, result)
@@ -259,6 +270,8 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_stats(self, stats: Any) -> None:
         self._close_play()
         fleet = self._fleet
+        if self._jobs:
+            importlib.import_module(_JOINED).add(fleet, self._jobs)
         fleet.ended = _now()
         for host in fleet.hosts.values():
             summary = stats.summarize(host.name)

@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - For M(mlnode.tuning.node_preflight), makes one table of the results of all nodes. The worst finding comes
     first, then the rarest. Nodes with the same finding share a line.
+  - For M(mlnode.tuning.node_job), joins the ranks of each job over all nodes. Lists the values in which few
+    ranks differ from the rest, missing and repeated ranks, and values that are unknown on some ranks.
   - For M(mlnode.tuning.path_mtu), finds the nodes and paths to blame. Two groups of nodes without any
     connection are one line, as they have one switch or uplink in common. A node that is low towards most of
     its peers is also one line. Each other path has a line, with its direction.
@@ -30,7 +32,7 @@ options:
   module:
     description: The module that returned the results.
     type: str
-    choices: [node_preflight, path_mtu, rdma_check]
+    choices: [node_job, node_preflight, path_mtu, rdma_check]
     required: true
   fail_on:
     description:
@@ -58,6 +60,7 @@ options:
     type: dict
     default: {}
 seealso:
+  - module: mlnode.tuning.node_job
   - module: mlnode.tuning.node_preflight
   - module: mlnode.tuning.path_mtu
   - module: mlnode.tuning.rdma_check
@@ -78,9 +81,11 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - For V(node_preflight) and V(path_mtu), C(verdict) is the worst verdict, V(unknown) if a node has no
-      result. C(success) is true if all nodes have a result and nothing fails. C(table) has lines for a
-      terminal; the last one is a summary. For V(node_preflight), C(nodes) has the verdict of each node.
+    - For V(node_job), V(node_preflight) and V(path_mtu), C(verdict) is the worst verdict, V(unknown) if a
+      node has no result. C(success) is true if all nodes have a result and nothing fails. C(table) has lines
+      for a terminal; the last one is a summary. For V(node_preflight), C(nodes) has the verdict of each
+      node. For V(node_job), C(document) follows C(docs/schema/jobs.schema.json), and C(verdict) is V(skip)
+      if no node has a job.
     - For V(rdma_check), C(failures) has one line for each failed check, C(warnings) for each other
       deviation, and C(notes) for each part of the comparison and of the subnet without a deviation.
       C(summary) is the number of checks by verdict, without the nodes' own successful checks. C(fleet) is
@@ -100,9 +105,11 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     path_report,
     preflight,
 )
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.jobs import report as jobs_report
 
 #: Module → the options that its verdict takes
 _TAKES = {
+    "node_job": ("fail_on",),
     "node_preflight": ("fail_on", "accept_unknown"),
     "path_mtu": ("nodes",),
     "rdma_check": ("fail_on", "subnet"),
@@ -128,6 +135,8 @@ def fleet_verdict(
         fail_on = "unknown" if fail_on is None else fail_on
         if fail_on not in FAIL_ON:
             raise ValueError(f"fail_on: must be one of {', '.join(FAIL_ON)}, got {fail_on!r}")
+        if module == "node_job":
+            return jobs_report.report(given, fail_on)._asdict()
         if module == "node_preflight":
             accepted = () if accept_unknown is None else accept_unknown
             return preflight.report(given, fail_on, accepted)._asdict()

@@ -44,6 +44,7 @@ from .answer_forms import (
     word,
 )
 from .areas import AREAS
+from .jobs import model as jobs
 
 #: Characters of a message: one line for each area
 MESSAGE = len(AREAS) * LINE
@@ -290,6 +291,9 @@ ANSWERS: Mapping[str, Table] = {
         "nodes": Maybe(list_of(fields(_MEMORY))),
         "topology": Maybe(partly(_TOPOLOGY)),
         **dict.fromkeys(("subnet", "traffic"), Maybe(tree)),
+        # Of node_job
+        "places": Maybe(jobs.PLACES),
+        "unseen": Maybe(lines),
     },
     # Modules that declare one area
     "view": {

@@ -103,7 +103,7 @@ def report(results: Mapping[str, Any], fail_on: str = "unknown", accepted: Seque
         for check_name in accepted
         if check_name not in names
     ]
-    lines = (*_table(by_node, accepted), *unmet, summary)
+    lines = (*table(by_node, accepted), *unmet, summary)
     return Report(worst, success, nodes, [printable(line) for line in lines])
 
 
@@ -137,8 +137,9 @@ def _verdict(checks: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _table(by_node: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str]) -> list[str]:
-    """Lines with the worst first, then the rarest. Nodes with the same finding share a line."""
+def table(by_node: Mapping[str, Sequence[Mapping[str, Any]]], accepted: Sequence[str] = ()) -> list[str]:
+    """Lines of the checks of each node, with the worst first, then the rarest. Nodes with the same finding
+    share a line."""
     alike: dict[tuple[Verdict, str, str], dict[str, list[str]]] = {}
     for node, checks in by_node.items():
         for check in checks:

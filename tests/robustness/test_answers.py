@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.action import agent as agent_action
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift, node_preflight
@@ -41,6 +42,10 @@ from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils import te
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.campaign import fleets as campaigns
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.effect import test_report as effects
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.jobs import answers as jobs_answers
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.jobs.test_report import (
+    SCHEMA as JOBS_SCHEMA,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests import test_judge as nccl
 from hypothesis import given
 from hypothesis import strategies as st
@@ -215,6 +220,20 @@ def test_a_preflight_has_the_verdicts_of_all_other_nodes(machine: Machine) -> No
         harmless(found)
 
     tries(good)(check)
+
+
+def test_jobs_have_the_odd_ranks_of_all_other_nodes() -> None:
+    given_nodes = jobs_answers.fleet(32)
+    jobs_answers.of_rank(given_nodes, 9)["values"]["cpu quota"] = "1"
+
+    def check(value: Any) -> None:
+        found = fleet_verdict({**given_nodes, "gpu004": value}, "node_job")
+        jsonschema.validate(found["document"], JOBS_SCHEMA)
+        assert any("rank 9 on gpu002" in line for line in found["table"]), found["table"]
+        assert found["verdict"] == "fail"
+        harmless(found)
+
+    tries(given_nodes["gpu004"])(check)
 
 
 def test_a_fabric_has_the_checks_of_all_other_nodes() -> None:

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import model, page
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.jobs import in_fleet
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import fleet as of_results
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import result
 from ansible_collections.mlnode.tuning.tests.system import browser
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.jobs import answers
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
 
 #: Groups in sight, each as its title and its hosts
@@ -48,10 +50,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     made["all"] = measured(campaigns.campaign(16, slow=slow), fleets.mixed())
     milder = [fleets.drifted(f"vm.{severity}", severity=severity) for severity in ("medium", "low")]
     made["all"].take(made["all"].host("gpu008"), {"settings": milder}, "node_drift")
+    in_fleet.add(made["all"], job())
+    made["jobs"] = fleets.empty()
+    in_fleet.add(made["jobs"], job())
     made["leaves"] = measured(campaigns.campaign(130, slow=slow, leaves=13))
     for name, fleet in made.items():
         (found / f"{name}.html").write_text("".join(page.lines(fleet)), "utf-8", "backslashreplace")
     return found
+
+
+def job() -> dict[str, Any]:
+    """Four nodes of a job with two odd ranks."""
+    results = answers.fleet(32)
+    for number in (9, 30):
+        answers.of_rank(results, number)["values"]["limit memlock hard"] = str(number)
+    return results
 
 
 def measured(campaign: dict[str, Any], known: model.Fleet | None = None) -> model.Fleet:
@@ -171,6 +184,24 @@ def test_pairs_are_found_by_their_hosts_and_leaves(tab: browser.Page, folder: pa
     assert tab.ask(pairs) == 8
     search(tab, " leaf06 fail")
     assert 1 <= tab.ask(pairs) <= 8
+    assert tab.complaints() == []
+
+
+def test_a_search_finds_the_odd_ranks_of_a_node(tab: browser.Page, folder: pathlib.Path) -> None:
+    opened(tab, folder, "jobs")
+    ranks = (
+        "[...document.querySelectorAll('.group li')].filter((one) => one.checkVisibility())"
+        ".map((one) => one.querySelector('strong').textContent.trim())"
+    )
+    tab.ask("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert {"rank 9 on gpu002", "rank 30 on gpu004"} <= {*tab.ask(ranks)}
+
+    search(tab, "gpu004")
+
+    assert "rank 30 on gpu004" in tab.ask(ranks)
+    assert "rank 9 on gpu002" not in tab.ask(ranks)
+    tab.choose("#status", "pass")
+    assert [one for one in tab.ask(ranks) if "rank" in one] == []
     assert tab.complaints() == []
 
 

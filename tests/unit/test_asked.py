@@ -22,6 +22,7 @@ PLAYBOOKS = {
     "effect": NOT_BY_AREAS,
     "fabric_check": NOT_BY_AREAS,
     "inventory_check": NOT_BY_AREAS,
+    "jobs": NOT_BY_AREAS,
     "monitoring": NOT_BY_AREAS,
     "nccl": NOT_BY_AREAS,
     "path_mtu": NOT_BY_AREAS,

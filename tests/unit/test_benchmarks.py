@@ -61,6 +61,7 @@ def results() -> dict[str, Any]:
             "plays": {
                 "ping": play(3.0),
                 "preflight": play(7.5),
+                "jobs": play(3.6),
                 "campaign": {**play(130.0), "rounds": 8, "planned": 112.0, "pairs": 80, "pairs_measured": 79},
             },
             "many": 1024,
@@ -107,6 +108,7 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "mlnode metrics, ms": (45.0, True),
         "mlnode metrics, CPU s a day": (4.32, True),
         "preflight to a ping play, 20 nodes": (2.5, False),
+        "jobs to a ping play, 20 nodes": (1.2, True),
         "campaign of 8 rounds, 20 nodes, s": (130.0, True),
         "results of 1024 nodes, 1 rails, MiB": (310.0, False),
         "plan, 4 times the machine": (4.5, False),

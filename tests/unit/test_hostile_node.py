@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 import yaml
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.jobs import answers
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 
 PLAYBOOK = str(pathlib.Path(sys.executable).parent / "ansible-playbook")
@@ -125,3 +126,32 @@ def test_a_campaign_judges_all_other_nodes(tmp_path: pathlib.Path) -> None:
     assert all(nodes[name]["reason"] for name in bad), document
     [pair] = [one for one in document["pairs"] if {end["node"] for end in one["ends"]} == {"a", "c"}]
     assert pair["gbits"] == 9.0
+
+
+def test_jobs_name_the_odd_ranks_of_all_other_nodes(tmp_path: pathlib.Path) -> None:
+    good = answers.fleet(32)
+    answers.of_rank(good, 9)["values"]["cpu quota"] = ESCAPES
+    [place] = good["gpu004"]["places"]
+    wrong = [
+        {"changed": False, "places": True},
+        {"changed": False, "places": [{**place, "processes": []}]},
+        {"changed": False, "places": [{**place, "job": {**place["job"], "kind": ESCAPES}}]},
+        {"changed": False, "places": [{**place, "values": {ESCAPES: [1]}}]},
+        {"failed": True, "msg": ESCAPES},
+    ]
+    odd = answers.answer(answers.place(*answers.ranks(4, 40), name=ESCAPES, kind="container"))
+    bad = {f"bad{number}": answer for number, answer in enumerate([*wrong, odd])}
+    words = ("-e", f"jobs_json={tmp_path}/jobs.json")
+
+    done = play(tmp_path, {**good, **bad}, "jobs.yml", *words, junk=f"\n{ESCAPES}\n")
+
+    said = shown(done)
+    assert done.returncode == 2, said
+    assert "rank 9 on gpu002" in said
+    document = json.loads((tmp_path / "jobs.json").read_text(encoding="utf-8"))
+    assert [one["node"] for one in document["not_checked"]] == [f"bad{at}" for at in range(len(wrong))]
+    [slurm] = [job for job in document["jobs"] if job["name"] == "slurm 4711"]
+    assert slurm["ranks_seen"] == 32
+    for name in ("jobs.json", "fleet.json", "page.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        assert {char for char in text if not char.isprintable()} <= {"\n", "\t"}

@@ -61,6 +61,28 @@ class Pairs(NamedTuple):
     pairs: tuple[Pair, ...]
 
 
+class Deviation(NamedTuple):
+    """A deviation of a job. who: its ranks or nodes. text: for readers."""
+
+    verdict: str
+    severity: str
+    who: str
+    text: str
+    nodes: tuple[str, ...]
+
+
+class Job(NamedTuple):
+    """A job over its nodes. seen: ranks that were seen, for readers. alike: number of values that all ranks
+    share. deviations: the worst first."""
+
+    name: str
+    nodes: tuple[str, ...]
+    seen: str
+    verdict: str
+    alike: int
+    deviations: tuple[Deviation, ...]
+
+
 @dataclass
 class Host:
     """errors: what kept parts of it from being looked at. failures: messages of the tasks that failed.
@@ -141,6 +163,8 @@ class Fleet:
     #: Reports of a merged fleet
     merged: list[Part] = field(default_factory=list)
     campaigns: list[Pairs] = field(default_factory=list)
+    #: The worst first
+    jobs: list[Job] = field(default_factory=list)
     #: Host of the inventory that is in no group of nodes → its groups
     left_alone: dict[str, str] = field(default_factory=dict)
     #: Setting that an inventory declares, and why some hosts have it not → these hosts

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from ...module_utils._mlnode.model.version import VERSION
-from . import pairs, repair
+from . import jobs, pairs, repair
 from .elements import Child, embedded, make, shown, table, text
 from .finding import BAD, NEITHER, SEVERITIES, Finding
 from .model import SILENT, STATES, Fleet, causes
@@ -94,6 +94,7 @@ def lines(fleet: Fleet) -> Iterator[str]:
         found="".join(text(_element(group, places)) for group in groups if group.rank < _IGNORED),
         folded="".join(map(text, _folded(groups, places))),
         hosts=text(_hosts(fleet, places)),
+        jobs="".join(map(text, jobs.sections(fleet.jobs, places.ranges, _tag))),
         pairs="".join(
             text(section)
             for campaign in fleet.campaigns

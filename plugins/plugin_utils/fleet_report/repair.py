@@ -22,6 +22,8 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}", re.ASCII)
 
 #: Module that checks → playbook that repeats the check, after its advice was followed
 PLAYBOOKS = {
+    "job": "jobs",
+    "node_job": "jobs",
     "node_preflight": "preflight",
     "rdma_check": "fabric_check",
     "ib_subnet": "fabric_check",

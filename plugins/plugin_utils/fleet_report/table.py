@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid, wrapped
 from .finding import BAD, NEITHER, SEVERITIES
-from .model import STATES, Fleet, Host, Outlier, causes
+from .model import STATES, Fleet, Host, Job, Outlier, causes
 from .names import few, natural
 
 #: Words for hosts in one line; the files have all of them
@@ -46,6 +46,7 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
             [_trouble(names, words)] for (host_state, words), names in troubles.items() if host_state == state
         ]
         report += _part(state.capitalize(), lost, width)
+    report += _part("Jobs", [_job(job) for job in fleet.jobs], width)
     report += _part("Unsupported", _with_hosts(fleet.causes), width)
     report += _part("Declared by you, and unsupported", _with_hosts(fleet.unsupported), width)
     report += _part("In no group known here, and left alone", _left_alone(fleet), width)
@@ -66,6 +67,16 @@ def headline(fleet: Fleet) -> str:
     mode = " (check mode)" if fleet.check_mode else ""
     number = len(fleet.hosts)
     return printable(f"{fleet.playbook}{mode}: {number} host{'' if number == 1 else 's'}: {counts or 'none'}")
+
+
+def _job(job: Job) -> list[str]:
+    """A line for the job, and for each deviation."""
+    nodes = f"{len(job.nodes)} node{'' if len(job.nodes) == 1 else 's'}"
+    alike = f"{job.alike} values alike"
+    first = f"{job.name}: {job.verdict}: {nodes} ({few(job.nodes, _NAMES)}), ranks {job.seen}, {alike}"
+    lines = [f"{one.verdict}: {one.who}: {one.text}" for one in job.deviations[:_LINES]]
+    rest = len(job.deviations) - _LINES
+    return [first, *lines, *([f"and {rest} more"] if rest > 0 else [])]
 
 
 def _trouble(names: Sequence[str], words: str) -> str:

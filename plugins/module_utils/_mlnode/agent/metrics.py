@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`mlnode metrics`: the check of this node as a file for node_exporter, or on the standard output.
 
-At most SERIES on a node without drift, one more for each rail and each NIC, and LISTED more on drift: 10,000
-nodes with 8 rails and 10 NICs are a million series in the worst case. Metrics of node_exporter itself, such
-as sockets in TIME_WAIT and the bytes of RDMA ports, are not repeated. `watch` exports values that change by
-the minute.
+At most SERIES on a node without drift, one more for each rail and each NIC, LISTED more on drift, and those
+of job_metrics if jobs are looked at: 10,000 nodes with 8 rails and 10 NICs are 1.2 million series at most.
+Metrics of node_exporter itself, such as sockets in TIME_WAIT and the bytes of RDMA ports, are not repeated.
+`watch` exports values that change by the minute.
 """
 
 from __future__ import annotations
@@ -132,6 +132,7 @@ def look(host: Host) -> Result:
         ),
         _expiry(exceptions),
         *_pulled(host, rows),
+        *_jobs(host),
         *([rate] if rate else []),
         ports.rails(host),
         ports.nics(host),
@@ -326,6 +327,17 @@ def _pulled(host: Host, rows: Sequence[Row]) -> tuple[Family, ...]:
     )
     name = "mlnode_pull_success_timestamp_seconds"
     return (_family(name, GAUGE, text, at, verdict=pull.last_verdict(host)),)
+
+
+def _jobs(host: Host) -> tuple[Family, ...]:
+    """Running jobs, if a declaration has them looked at."""
+    specs = [item.kinds.get(metrics.kind.KIND, {}) for item in declared.load_all(host, [])]
+    if not any(spec.get("jobs") for spec in specs):
+        return ()
+    # Only here: most nodes do not look at jobs.
+    from . import job_metrics
+
+    return job_metrics.families(host)
 
 
 def areas() -> tuple[str, ...]:

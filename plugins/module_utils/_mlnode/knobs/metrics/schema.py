@@ -47,6 +47,17 @@ OPTIONS: Table = {
         reason="without it drift of this node is seen only when a playbook looks for it",
         source="docs/guide/watching.md",
     ),
+    "jobs": Option(
+        "bool",
+        """
+        Look at running jobs as well, as M(mlnode.tuning.node_job) does, and export the result as
+        C(mlnode_job_*).
+
+        The look enters the namespaces of each job for a moment.
+        """,
+        default=False,
+        declares=False,
+    ),
     "ignore": Option(
         "list",
         """

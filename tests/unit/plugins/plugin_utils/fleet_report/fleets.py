@@ -7,7 +7,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet, Pair, Pairs, Part
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import (
+    Deviation,
+    Fleet,
+    Job,
+    Pair,
+    Pairs,
+    Part,
+)
 
 #: What may stand in a name or a value and break out of where it is shown
 HOSTILE = (
@@ -139,4 +146,6 @@ def hostile() -> Fleet:
     names = [*fleet.hosts]
     pairs = [Pair(*ends, 0, 0.5, "fail", text, text) for *ends, text in zip(names, names[1:], HOSTILE)]
     fleet.campaigns.append(Pairs(HOSTILE[0], HOSTILE[2], dict(zip(names, HOSTILE)), tuple(pairs)))
+    bad = tuple(Deviation("fail", "high", text, text, (name,)) for name, text in zip(names, HOSTILE))
+    fleet.jobs += [Job(text, tuple(names), text, "fail", 1, bad) for text in HOSTILE]
     return fleet

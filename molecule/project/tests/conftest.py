@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A project with the files that the README names, and the commands of a page as it has them: after `$ ` on the
-controller, after `gpu002# ` on that node."""
+"""A project with the files that the README names, and the commands of a page: those after `$ ` run on the
+controller, those after `gpu002# ` on that node."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class ContainersKind(Kind):
             refusal=refusal or ("" if context.runtime else obstacle),
             invalid=resolved.invalid,
             origin=compared(given.others, want),
-            note="; ".join(resolved.notes),
+            note="; ".join(filter(None, [*resolved.notes, given.note])),
             clamped=kubelet.LIMIT if limited else "",
             at_boot=runs or boot.foreign,
         )

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pathlib
 import shutil
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
-from mlnode.engine import boot_run, revert
+from mlnode.agent import without_origin
+from mlnode.engine import boot_run, origin, revert
 from mlnode.linux import toml
 from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import Layer
@@ -113,6 +115,21 @@ def test_podman_6_reads_one_main_file(tmp_path: pathlib.Path) -> None:
     machine.forget()
     row = look(machine, sysctls=SYSCTLS)["podman.sysctls"]
     assert (str(row.status), "it says 'nonsense" in row.reason) == ("unknown", True)
+
+
+def test_files_of_root_come_last_and_others_may_not_see_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/root/.config/containers/containers.conf", '[containers]\nshm_size = "1"\n')
+    apply(machine, sysctls=SYSCTLS)
+    assert told(look(machine, shm_size="2GiB")) == {"podman.shm_size": "overridden"}
+
+    machine.unreadable["/root/.config/containers/containers.conf.d"] = errno.EACCES
+    assert told(look(machine, sysctls=SYSCTLS)) == {"podman.sysctls": "unknown"}
+    monkeypatch.setattr(machine, "is_superuser", lambda: False)
+    row = look(machine, sysctls=SYSCTLS)["podman.sysctls"]
+    assert (str(row.status), row.reading.note.partition(":")[0]) == ("ok", "files of root are not considered")
 
 
 def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> None:
@@ -489,6 +506,17 @@ def test_the_boot_service_restores_a_file(tmp_path: pathlib.Path) -> None:
     request = door.request("site", "containers", {"shm_size": "1GiB"}, alone=True)
     _outcome, errors = boot_run.apply_each(machine, request)
     assert (errors, machine.read(PODMAN)) == ([], written)
+
+
+def test_a_revert_without_origin_names_the_members_that_stay(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman", "dockerd")
+    apply(machine, shm_size="1GiB")
+    for path in (origin.PATH, origin.COPY):
+        machine.remove(path)
+    machine.forget()
+    removal = without_origin.remove(machine)
+    assert not machine.exists(PODMAN)
+    assert removal.stays == (f"containers.docker.shm_size = 1073741824 at the next boots, from {DOCKER}:2",)
 
 
 def test_every_line_that_sets_it(tmp_path: pathlib.Path) -> None:

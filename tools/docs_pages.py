@@ -17,6 +17,7 @@ from typing import Any, Iterator
 
 import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent.registry import KINDS, options
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.sysctl_reach import reach
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.schema import Option, Table
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Setting, Value
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
@@ -25,7 +26,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 #: The text between the two marks is for a reader of the repository.
 TABLE = re.compile(r"<!-- table of (\w+) -->\n.*?<!-- end of table -->\n", re.DOTALL)
-HEAD = "| setting | default | at boot by | severity | reason | source |\n|---|---|---|---|---|---|\n"
+HEAD = (
+    "| setting | default | in containers | at boot by | severity | reason | source |\n"
+    "|---|---|---|---|---|---|---|\n"
+)
 
 #: The same of the options of an area
 OPTIONS = re.compile(r"<!-- options -->\n.*?<!-- end of options -->\n", re.DOTALL)
@@ -64,6 +68,14 @@ def carrier(setting: Setting) -> str:
     return CARRIERS.get(setting.kind, "agent")
 
 
+def in_containers(setting: Setting) -> str:
+    """The value of a sysctl in a new container; a dash for other settings."""
+    if setting.kind != "sysctl":
+        return "–"
+    kind = reach(setting.key)
+    return str(kind) if kind else "unknown"
+
+
 def table(name: str) -> str:
     """One row for each setting, in the order in which they are applied."""
     settings = [
@@ -74,7 +86,7 @@ def table(name: str) -> str:
     rows = []
     for setting in settings:
         info = KINDS[setting.kind].info(setting.key, Value())
-        first = (f"`{setting.key}`", f"`{setting.claim}`", carrier(setting))
+        first = (f"`{setting.key}`", f"`{setting.claim}`", in_containers(setting), carrier(setting))
         cells = (*first, str(info.severity), info.reason, info.source)
         rows.append(f"| {' | '.join(cells)} |\n")
     return HEAD + "".join(rows)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import pathlib
 import re
 
@@ -15,15 +16,31 @@ from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT, declaration
 from ansible_collections.mlnode.tuning.tools import docs_pages
 from mlnode.agent.registry import KINDS, options
 from mlnode.engine.kind import Kind
+from mlnode.knobs.sysctl.info import INFO
+from mlnode.linux import sysctl_table
+from mlnode.linux.sysctl_reach import Reach, reach
 
 FORGE = "https://forge.example/tuning"
+#: First folders of all sysctls
+SYSCTLS = ("vm.", "kernel.", "fs.", "net.")
+#: In the files of profiles: the heading of a part, the line about containers, a sysctl
+PART = re.compile(r"    # -- [^;]*(?:; containers: (.+))? --")
+CONTAINERS = re.compile(r"    # Containers: (.+)\.")
+KEY = re.compile(r"    ((?:vm|kernel|fs|net)\.[\w.-]+): ")
+#: Every key of the table, for the interface names in the page as well
+KNOWN = [
+    f"{folder.replace('*', name)}/{re.split('[=+,@]', entry)[0]}"
+    for folder, entries in sysctl_table.KEYS.items()
+    for name in (("all", "default", "eth0") if folder.endswith("*") else ("",))
+    for entry in entries.split()
+]
 VALUES = (ROOT / "docs/values.md").read_text(encoding="utf-8")
 
 
 def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     page = docs_pages.of_site("values.md", VALUES, FORGE)
 
-    shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){5}$", part, re.MULTILINE) for part in page.split("\n## ")]
+    shown = [re.findall(r"^\| `(\S+)` \|(?:[^|]+\|){6}$", part, re.MULTILINE) for part in page.split("\n## ")]
     for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
         assert [item.key for kind, spec in specs for item in door.parse(kind, spec)] in shown, name
@@ -40,6 +57,65 @@ def test_values_says_of_each_area_who_sets_it_at_boot() -> None:
     for area, kind in KINDS.items():
         if type(kind).boot_files is Kind.boot_files:
             assert docs_pages.CARRIERS.get(area, "agent") == "agent"
+
+
+def test_the_table_has_the_value_of_each_sysctl_in_containers() -> None:
+    for name in (*profile.known(), *profile.presets()):
+        for key, cell in re.findall(
+            r"^\| `(\S+)` \| [^|]+ \| ([^|]+) \|", docs_pages.table(name), re.MULTILINE
+        ):
+            kind = reach(key) if key.startswith(SYSCTLS) else None
+            assert cell == (str(kind) if kind else "–"), key
+
+
+def test_each_sysctl_of_a_profile_has_a_comment_on_containers() -> None:
+    """In the comment above it, or in the heading of its part."""
+    for name in ("training", "inference", "fabric"):
+        heading, said, seen = "", "", set()
+        for line in (ROOT / f"roles/node/profiles/{name}.yml").read_text(encoding="utf-8").splitlines():
+            part, comment, key = PART.fullmatch(line), line.lstrip().startswith("#"), KEY.match(line)
+            if part:
+                heading, said = part[1] or "", ""
+            elif comment:
+                above = CONTAINERS.fullmatch(line)
+                said = above[1] if above else ""
+            elif key:
+                kind = reach(key[1])
+                assert kind, key[1]
+                assert (said or heading) == str(kind), f"{name}: {key[1]}"
+                seen.add(key[1])
+        assert seen == {*docs_pages.declaration(name)["sysctl"]["settings"]}
+
+
+def test_the_page_of_sysctl_has_each_key_with_a_reason_in_its_row() -> None:
+    """Keys of vm, fs and kernel without a row of their own have the same value."""
+    page = (ROOT / "docs/knobs/sysctl.md").read_text(encoding="utf-8")
+    section = page.partition("## In containers")[2].partition("\n## ")[0]
+    rows = {
+        cell: re.findall(r"`([^`]+)`", keys)
+        for cell, keys in re.findall(r"^\| (.+?) \| (.+) \|$", section, re.M)
+    }
+    assert {str(kind) for kind in Reach} <= {*rows}
+    rest = rows.pop(str(Reach.GLOBAL))
+    assert rest == ["vm", "fs", "kernel"]
+    for key in INFO:
+        found = [
+            cell
+            for cell, patterns in rows.items()
+            if any(fnmatch.fnmatch(key, pattern) for pattern in patterns)
+        ]
+        kind = reach(key)
+        assert kind, key
+        assert found == ([] if kind is Reach.GLOBAL else [str(kind)]), key
+    for cell, patterns in rows.items():
+        for pattern in patterns:
+            kinds = {
+                reach(key.replace("/", "."))
+                for key in KNOWN
+                if fnmatch.fnmatch(key.replace("/", "."), pattern)
+            }
+            if cell in {str(kind) for kind in Reach}:
+                assert {str(kind) for kind in kinds if kind} == {cell}, pattern
 
 
 @pytest.mark.parametrize("name", ["training", "inference", "fabric"])

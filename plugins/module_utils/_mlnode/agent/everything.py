@@ -8,6 +8,7 @@ statements, and the agent is built from imported modules."""
 from __future__ import annotations
 
 from ..engine import confirm_store, origin, partial, revert
+from ..knobs.containers import present
 from ..report import audit as audit_report
 from ..report import document, paint, table, topology, topology_table
 from ..topology import read

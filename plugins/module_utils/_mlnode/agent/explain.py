@@ -9,6 +9,7 @@ from typing import Any
 
 from ..engine import declared
 from ..host.host import Host
+from ..knobs.sysctl import containers
 from ..knobs.sysctl import parse as sysctl_parse
 from ..model.errors import DeclarationError, MlnodeError, printable, shown
 from ..report import grid, paint
@@ -70,6 +71,7 @@ def _facts(host: Host, item: NodeRow) -> dict[str, Any]:
         "put_back": past.words if past else "never",
         "path": data["path"],
         "severity": data["severity"],
+        "containers": containers.words(host, key) if kind == "sysctl" else None,
         "purpose": row.info.reason,
         "source": row.info.source,
         "boot_lines": rows.boot_sources(host) if kind == rows.KIND else KINDS[kind].boot_sources(key, host),

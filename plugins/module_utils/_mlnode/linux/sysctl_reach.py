@@ -1,9 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys of /proc/sys whose value on the node counts in a new container, and those that begin anew there.
+"""Values of keys of /proc/sys in a new container: the node's, a copy of it, or the kernel's default.
 
-Read in the sources of Linux 5.10, 6.1, 6.12 and 7.3. tests/system/test_sysctl_reach.py compares with the
-running kernel, and tests/lab/test_sysctl_reach.py with a machine whose values it changes.
+Read in the sources of Linux 5.10, 6.1, 6.12 and 7.3, and seen on 6.16. tests/system/test_sysctl_reach.py
+compares with the running kernel, and tests/lab/test_sysctl_reach.py with a machine whose values it changes.
 
 A container has its own namespaces for the network, IPC, host name and processes, and rarely one of users. A
 rule holds for each file that the named source registers. A key without a rule is unknown.
@@ -11,8 +11,8 @@ rule holds for each file that the named source registers. A key without a rule i
 
 from __future__ import annotations
 
-import enum
 import functools
+from enum import Enum
 from typing import Mapping
 
 from ..model import values
@@ -21,23 +21,26 @@ from . import sysctl_keys
 from .sysctl_d import slashed
 
 
-class Reach(enum.Enum):
-    """The relation of the node's value to a new container. The texts are for tables.
+class Reach(str, Enum):
+    """The value of a key in a new container, compared with the node's. The texts are for tables.
 
     GLOBAL: one value, which a container sees. READ_ONLY: the same, and its file is read-only in a container.
     ABSENT: one value without a file in a container. OUTER: a container begins with its own value, and the
     node's value counts as well, as a bound or when the namespace is made. INHERITED: a copy of the node's
-    value at the start of the container. OWN: the kernel's default. INTERFACE: an interface of the node; one in
-    a container begins with the values of `default`.
+    value at the start of the container. OWN: the kernel's default. INTERFACE: an interface of the node; one
+    in a container begins with the values of `default`.
     """
 
-    GLOBAL = "whole node"
-    READ_ONLY = "whole node, read-only in containers"
-    ABSENT = "whole node, hidden in containers"
-    OUTER = "node's value bounds containers"
-    INHERITED = "new containers copy it"
-    OWN = "not containers"
-    INTERFACE = "interface of the node"
+    GLOBAL = "same value"
+    READ_ONLY = "same value, read-only"
+    ABSENT = "same value, no file"
+    OUTER = "own value; the node's counts too"
+    INHERITED = "copy of the node's value"
+    OWN = "kernel default"
+    INTERFACE = "no such interface"
+
+    def __str__(self) -> str:
+        return self.value
 
     @property
     def counts(self) -> bool:
@@ -139,6 +142,8 @@ _KEYS: Mapping[str, Mapping[Reach | None, str]] = {
     "net/ipv6": {
         _A: "calipso_cache_bucket_size calipso_cache_enable ip6frag_secret_interval mld_max_msf mld_qrv",
     },
+    # net/netfilter/ipvs/ip_vs_ctl.c: ip_vs_control_net_init_sysctl()
+    "net/ipv4/vs": {_I: "conn_max"},
     "net/mptcp": {_R: "available_path_managers available_schedulers"},
     "net/netfilter": {
         # nf_conntrack_standalone_init_sysctl()
@@ -174,7 +179,7 @@ _CHANGES: Mapping[str, Change] = {
     },
     # net_core_table, later netns_core_table
     "net/core/optmem_max": Change(_A, (6, 1), (6, 12)),
-    "net/core/tstamp_allow_data": Change(_A, (6, 12), (6, 18)),
+    "net/core/tstamp_allow_data": Change(_A, (6, 12), (6, 16)),
     # ipv4_table, later ipv4_net_table; stable releases have it as well
     "net/ipv4/icmp_msgs_burst": Change(_A, (5, 10), (6, 12)),
     "net/ipv4/icmp_msgs_per_sec": Change(_A, (5, 10), (6, 12)),
@@ -183,19 +188,24 @@ _CHANGES: Mapping[str, Change] = {
     "net/ipv4/route/min_pmtu": Change(_A, (5, 10), (6, 1)),
     "net/ipv4/route/mtu_expires": Change(_A, (5, 10), (6, 1)),
     # kernel/pid.c: a variable of the machine
-    "kernel/pid_max": Change(_G, (6, 12), (6, 18)),
+    "kernel/pid_max": Change(_G, (6, 12), (6, 16)),
 }
 
-#: Folders of which every key has one reach, known or not
+#: Folders with one reach for every key, known or not
 _WHOLE = ("fs/mqueue", "user")
 _TIMEOUT = regex(r"net/netfilter/nf_conntrack_\w*timeout\w*")
 _OF_INTERFACE = regex(r"net/(ipv[46])/(conf|neigh)/([^/]+)/([^/]+)")
+_OF_MPLS = regex(r"net/mpls/conf/[^/]+/[^/]+")
 
 #: net/ipv4/devinet.c: devinet_init_net(), net/ipv6/addrconf.c: addrconf_init_net(): values of
 #: net.core.devconf_inherit_init_net with which a family copies conf/all and conf/default
 _COPIED = {"ipv4": ("0", "1", "3"), "ipv6": ("1", "3")}
+_DEVCONF = ("0", "1", "2", "3")
 #: addrconf_init_net() takes these from parameters of the module, or leaves them empty
-_NEVER_COPIED = ("autoconf", "disable_ipv6", "stable_secret")
+_NEVER_COPIED = (
+    *("default/autoconf", "default/disable_ipv6"),
+    *("all/stable_secret", "default/stable_secret"),
+)
 
 _NAMESPACES = {"user": "user", "fs/mqueue": "ipc"}
 _NAMESPACES_OF_KEYS = {
@@ -209,8 +219,8 @@ _NAMESPACES_OF_KEYS = {
 def reach(key: str, release: str = "", devconf: str = "0") -> Reach | None:
     """The reach of a key in either spelling; None if it is not known.
 
-    release: of the kernel; the newest if empty. devconf: text of net.core.devconf_inherit_init_net, which the
-    kernel begins with 0.
+    release: of the kernel; the newest if empty. devconf: text of net.core.devconf_inherit_init_net, whose
+    default is 0.
     """
     path = slashed(key.partition("@")[0])
     if path == "net/ipv4/ip_forward":
@@ -218,6 +228,8 @@ def reach(key: str, release: str = "", devconf: str = "0") -> Reach | None:
     match = _OF_INTERFACE.fullmatch(path)
     if match:
         return _of_interface(match[1], match[2], match[3], match[4], devconf)
+    if _OF_MPLS.fullmatch(path):
+        return Reach.INTERFACE
     folder, _slash, name = path.rpartition("/")
     if _TIMEOUT.fullmatch(path) or folder in _WHOLE:
         return _FOLDERS[folder]
@@ -230,6 +242,11 @@ def reach(key: str, release: str = "", devconf: str = "0") -> Reach | None:
         # In releases that were not read, the effect is known if it is the same before and afterwards.
         return change.before if version <= change.last or (now and now.counts) else None
     return _of_folder(folder, name)
+
+
+def has_changed(key: str) -> bool:
+    """True if the reach depends on the release of the kernel."""
+    return slashed(key) in _CHANGES
 
 
 def _of_folder(folder: str, name: str) -> Reach | None:
@@ -254,7 +271,9 @@ def _of_interface(family: str, folder: str, interface: str, name: str, devconf: 
         return None
     if interface not in ("all", "default"):
         return Reach.INTERFACE
-    copied = devconf in _COPIED[family] and not (family == "ipv6" and name in _NEVER_COPIED)
+    if devconf not in _DEVCONF:
+        return None
+    copied = devconf in _COPIED[family] and not (family == "ipv6" and f"{interface}/{name}" in _NEVER_COPIED)
     return Reach.INHERITED if copied else Reach.OWN
 
 

@@ -14,6 +14,7 @@ from ...topology import read
 from .. import end
 from ..model import DEVIATIONS, Check, Verdict
 from . import (
+    containers,
     cpu,
     crash,
     devices,
@@ -37,7 +38,7 @@ OPTIONS: Table = {"skip": Option("list", elements="str", default=[]), **end.fail
 
 _AREAS = (
     kernel, facts, cpu, memory, crash, devices, pcie_messages, ranks,
-    network, nccl, interrupts, nic_messages, storage, services,
+    network, nccl, interrupts, nic_messages, storage, services, containers,
 )  # fmt: skip
 _LOOKS: Looks = tuple(look for area in _AREAS for look in area.LOOKS)
 NAMES: tuple[str, ...] = tuple(topic.name for topics, _look in _LOOKS for topic in topics)

@@ -15,7 +15,7 @@ from ...model.record import replace
 from ...model.setting import Severity, Status
 from ...topology import read
 from ...topology.model import Topology
-from ..audit import nccl
+from ..audit import containers, nccl
 from ..expect import Expectations
 from ..model import NODE, Check, Nothing, Subject, Verdict, bad, summary
 
@@ -87,6 +87,14 @@ def _status(setting: Mapping[str, Any]) -> Status:
 
 def _line(setting: Mapping[str, Any]) -> str:
     return f"{setting['key']} {setting['status']} ({setting['severity']})"
+
+
+# -- containers ----------------------------------------------------------------------------
+
+
+def container_sysctls(host: Host) -> Iterator[Check]:
+    """The check of the audit: declared sysctls that new containers do not get."""
+    yield from (replace(check, severity=None) for check in containers.checks(host))
 
 
 # -- RDMA ----------------------------------------------------------------------------------

@@ -94,6 +94,7 @@ def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
             {
                 "jobs": lambda: node.running(host),
                 "drift": lambda: node.drift(host),
+                "container_sysctls": lambda: node.container_sysctls(host),
                 "local_ports": lambda: sockets.checks(host),
                 node.NCCL: lambda: node.nccl_variables(host, topology),
                 "nic_drops": lambda: losses.checks(host, _counted(topology, names), writable),

@@ -58,10 +58,17 @@ def test_every_fact_about_one_setting_in_reading_order(node: Machine) -> None:
         ("put_back", "never"),
         ("path", SWAPPINESS),
         ("severity", "high"),
+        ("containers", "same value"),
         ("purpose", facts["purpose"]),
         ("source", "vm.rst"),
         ("boot_lines", ["/etc/sysctl.d/10-early.conf:1: vm.swappiness = 30", f"{ours}: vm.swappiness = 1"]),
     ]
+
+
+def test_only_a_sysctl_has_a_value_in_containers(node: Machine) -> None:
+    assert explain(node, "net.core.rmem_max")["containers"].startswith("same value, ")
+    assert explain(node, "net.ipv4.conf.eth0/100.rp_filter")["containers"] == "no such interface"
+    assert explain(node, "thp.enabled")["containers"] is None
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,26 @@ def test_nothing_in_it_imports_what_is_not_in_it(command: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_module_that_a_function_imports_is_in_it(command: str) -> None:
+    with zipfile.ZipFile(command) as archive:
+        sources = {name: archive.read(name) for name in archive.namelist() if name.endswith(".py")}
+    missing = []
+    for file, source in sources.items():
+        folder = pathlib.PurePosixPath(file).parent
+        for part in ast.walk(ast.parse(source)):
+            if isinstance(part, ast.ImportFrom) and part.level:
+                above = [folder, *folder.parents][part.level - 1]
+                package = above.joinpath(*(part.module or "").split("."))
+                modules = [f"{package / name.name}.py".partition("/")[2] for name in part.names]
+                wanted = [
+                    name
+                    for name in modules
+                    if (LIBRARY / name).exists() and name[:-3].replace("/", ".") not in agent_zip.ELSEWHERE
+                ]
+                missing += [f"{file}: {name}" for name in wanted if f"mlnode/{name}" not in sources]
+    assert missing == []
+
+
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
     assert built.startswith(f"#!/usr/bin/env -S {agent_zip._PATH} python3 -IS\n".encode())
     # It is written to the disk of each node, and read at each start: 6.1 MB, of which 2.0 are sources. The

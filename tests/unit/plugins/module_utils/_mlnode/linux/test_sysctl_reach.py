@@ -79,6 +79,7 @@ def test_the_data_names_no_key_or_folder_that_no_kernel_has() -> None:
         ("net.netfilter.nf_conntrack_quic_timeout", Reach.OWN, "net"),
         ("net.ipv4.conf.eth0/100.rp_filter", Reach.INTERFACE, "net"),
         ("net.ipv6.neigh.eth0.app_solicit", Reach.INTERFACE, "net"),
+        ("net.mpls.conf.eth0.input", Reach.INTERFACE, "net"),
         ("net.ipv4.tcp_child_ehash_entries", Reach.OUTER, "net"),
         ("kernel.shmmax", Reach.OWN, "ipc"),
         ("kernel.sem", Reach.OWN, "ipc"),
@@ -89,6 +90,7 @@ def test_the_data_names_no_key_or_folder_that_no_kernel_has() -> None:
         ("user.max_user_namespaces", Reach.OUTER, "user"),
         ("user.max_binfmt_misc_interpreters", Reach.OUTER, "user"),
         ("net.ipv4.vs.expire_nodest_conn", Reach.OWN, "net"),
+        ("net.ipv4.vs.conn_max", Reach.INHERITED, "net"),
         # No guess for keys that no examined kernel has
         ("net.ipv4.tcp_new_key", None, None),
         ("net.ipv6.new.folder", None, None),
@@ -137,6 +139,7 @@ def test_values_of_interfaces_are_copied_as_the_node_says(devconf: str, ipv4: Re
     assert reach("net.ipv4.conf.default.rp_filter", devconf=devconf) is ipv4
     assert reach("net.ipv4.ip_forward", devconf=devconf) is ipv4
     assert reach("net.ipv6.conf.default.accept_ra", devconf=devconf) is ipv6
+    assert reach("net.ipv6.conf.all.disable_ipv6", devconf=devconf) is ipv6
     assert reach("net.ipv6.conf.default.disable_ipv6", devconf=devconf) is Reach.OWN
 
 

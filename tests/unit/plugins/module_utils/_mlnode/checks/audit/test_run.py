@@ -39,7 +39,7 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     reported |= {"napi_settings", "scheduler_names", "socket_buffers", "nic_drops", "kexec_handover", "imex"}
     reported |= {"nic_interrupts", "nic_messages", "rank_cpus", "rank_memory"}  # no NIC, no rank
     reported |= {"disks", "nvme_scheduler", "nfs_mounts", "file_systems", "crash_kernel"}
-    reported |= {"nccl_disabled", "nccl_devices", "nccl_values"}
+    reported |= {"nccl_disabled", "nccl_devices", "nccl_values", "container_sysctls"}
     assert {*audit.NAMES} - passed == reported
 
 

@@ -24,6 +24,7 @@ OWN = {
     *("jobs", "drift", "clock_sync", "time_wait", "local_ports", "tcp_retransmits"),
     "rdma_check",
     "nccl",
+    "container_sysctls",
 }
 
 

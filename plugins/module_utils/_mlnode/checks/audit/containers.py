@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declared sysctls that new containers of this node do not get."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Sequence
+
+from ...engine import declared
+from ...host.host import Host
+from ...knobs.sysctl import containers as sysctls
+from ...linux.sysctl_d import dotted, slashed
+from ...linux.sysctl_reach import Reach
+from ...model.errors import listed
+from ...model.record import NamedTuple
+from ...model.setting import Severity
+from ...topology.model import Topology
+from ..model import Check, Nothing
+from .model import Looks, topic
+
+SYSCTLS = topic(
+    "container_sysctls",
+    Severity.MEDIUM,
+    "jobs in containers with their own network run with kernel defaults instead of the declared values",
+    "docs/knobs/sysctl.md, In containers",
+    "declare the area containers, set them for the container (--sysctl) or pod (securityContext.sysctls), or "
+    "use the host's network",
+    declared.FOLDER,
+)
+
+#: Number of names that fit on one line
+_NAMED = 4
+
+
+class Declared(NamedTuple):
+    """Number of declared sysctls. lost: keys that do not reach a container. unknown: no reach is known."""
+
+    number: int
+    lost: Sequence[str]
+    unknown: Sequence[str]
+
+
+def _declared(host: Host) -> Declared:
+    """Raises MlnodeError for a declaration that cannot be read."""
+    keys = sorted(
+        {
+            dotted(slashed(key)) if "@" not in key else key
+            for declaration in declared.load_all(host)
+            for key, value in _settings(declaration).items()
+            if value is not None
+        }
+    )
+    # A key of another folder without a reach belongs to no namespace, or to no kernel.
+    kinds = {key: sysctls.reach(host, key) for key in keys}
+    lost = [key for key, kind in kinds.items() if kind is Reach.OWN]
+    unknown = [key for key, kind in kinds.items() if kind is None and key.startswith("net.")]
+    return Declared(len(keys), lost, unknown)
+
+
+def _settings(declaration: declared.Declaration) -> Mapping[str, object]:
+    settings = declaration.kinds.get("sysctl", {}).get("settings")
+    return settings if isinstance(settings, Mapping) else {}
+
+
+def checks(host: Host) -> Iterator[Check]:
+    """Raises Nothing, or another MlnodeError if declarations or files of a runtime cannot be read."""
+    found = _declared(host)
+    if not found.number:
+        raise Nothing("no sysctl is declared on this node", declared.FOLDER)
+    # Only here: preflight compiles the area on the node
+    from ...knobs.containers import present
+
+    given = present.sysctls(host, found.lost)
+    if not given:
+        raise Nothing("no container runtime is installed", "podman, docker, crio, containerd, kubelet")
+    if found.lost:
+        yield _judged(found, given)
+    elif not found.unknown:
+        yield SYSCTLS.judged(True, f"all {found.number} declared keys reach containers")
+    if found.unknown:
+        yield SYSCTLS.unknown(f"not known for this kernel: {listed(found.unknown, _NAMED)}")
+
+
+def _judged(found: Declared, given: Mapping[str, Sequence[str]]) -> Check:
+    """given: runtime → the lost keys that its defaults set."""
+    count = f"{len(found.lost)} of {found.number} declared keys do not reach containers here"
+    missing = {name: [key for key in found.lost if key not in keys] for name, keys in given.items()}
+    open_ones = {name: keys for name, keys in missing.items() if keys}
+    if not open_ones:
+        return SYSCTLS.judged(True, f"{count}, and defaults of {', '.join(given)} set them")
+    if all(len(keys) == len(found.lost) for keys in missing.values()):
+        words = f"{count}, and nothing sets them there: {listed(found.lost, _NAMED)}"
+    else:
+        words = f"{count}, and {_words(open_ones)}"
+    return SYSCTLS.judged(False, words, expected=f"set by {', '.join(given)}")
+
+
+def _words(missing: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{name} does not set {listed(keys, _NAMED)}" for name, keys in missing.items())
+
+
+def _look(host: Host, _topology: Topology) -> Iterator[Check]:
+    return checks(host)
+
+
+LOOKS: Looks = (((SYSCTLS,), _look),)

@@ -81,6 +81,8 @@ def _shared_sysctls(shared: Share, context: Context) -> Resolved:
     notes = [*resolved_sysctls.notes]
     if shared.unknown:
         notes.append(f"not known whether a container has its own {', '.join(shared.unknown)}: left out")
+    if shared.refused:
+        notes.append(f"no runtime sets {', '.join(shared.refused)} in a container: left out")
     if shared.open:
         notes.append(f"computed for the node alone: {', '.join(shared.open)}")
     return resolved_sysctls._replace(notes=notes)

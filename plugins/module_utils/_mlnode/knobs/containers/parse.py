@@ -124,12 +124,17 @@ def shared(key: str, release: str = "") -> str:
     return _WHY.get(known, "") if known else ""
 
 
+def is_settable(key: str) -> bool:
+    """True if runtimes set such a key in a container. With another one, no container starts."""
+    return key.startswith(PREFIXES) or key in _IPC
+
+
 def _refuse_shared(where: str, key: str, allowed: bool) -> None:
     """Raises DeclarationError for a key with which no container would start."""
     problem = shared(key)
     if problem:
         raise DeclarationError(f"{where}: {problem}")
-    if not key.startswith(PREFIXES) and key not in _IPC:
+    if not is_settable(key):
         raise DeclarationError(
             f"{where}: runtimes take only net.*, fs.mqueue.* and the keys of System V IPC: "
             "declare it in sysctl"

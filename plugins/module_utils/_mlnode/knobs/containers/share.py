@@ -26,7 +26,8 @@ class Share(NamedTuple):
     """sysctls: key → value. at_least: the keys whose value is a minimum. ulimits: name → amount, as limits
     are declared. automatic: limits that are unlimited if the node has RDMA devices or GPUs. exact: the
     limits that may also lower. shm_size: in bytes, None if it is not declared. unknown: declared keys that
-    may have one value for the whole machine. open: keys with a value that only the node can compute.
+    may have one value for the whole machine. refused: keys that no runtime sets. open: keys with a value that
+    only the node can compute.
     """
 
     sysctls: Mapping[str, str]
@@ -36,6 +37,7 @@ class Share(NamedTuple):
     automatic: frozenset[str] = frozenset()
     exact: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
 
 
@@ -77,7 +79,9 @@ def share(
         shm_size=size,
     )
     if own.SYSCTLS in explicit:
-        shared = shared._replace(sysctls=explicit[own.SYSCTLS], at_least=frozenset(), unknown=(), open=())
+        shared = shared._replace(
+            sysctls=explicit[own.SYSCTLS], at_least=frozenset(), unknown=(), refused=(), open=()
+        )
     if own.ULIMITS in explicit:
         limits = explicit[own.ULIMITS]
         shared = shared._replace(ulimits=limits, automatic=frozenset(), exact=frozenset(limits))
@@ -87,7 +91,7 @@ def share(
 def _of_settings(settings: Iterable[Setting], release: str, devconf: str) -> Share:
     values: dict[str, str] = {}
     at_least: set[str] = set()
-    unknown, open_keys = [], []
+    unknown, refused, open_keys = [], [], []
     for setting in sorted(settings, key=lambda item: item.key):
         known = sysctl_reach.reach(setting.key, release, devconf)
         if known is None and setting.key.startswith(own.PREFIXES):
@@ -95,12 +99,22 @@ def _of_settings(settings: Iterable[Setting], release: str, devconf: str) -> Sha
         # Runtimes accept no keys of other namespaces, such as user.
         if known is not Reach.OWN or sysctl_reach.namespace(setting.key, release) not in ("net", "ipc"):
             continue
+        if not own.is_settable(setting.key):
+            refused.append(setting.key)
+            continue
         if setting.want is None:
             open_keys.append(setting.key)
             continue
         values[setting.key] = setting.want
         at_least.update([setting.key] if setting.raise_only else [])
-    return Share(values, {}, at_least=frozenset(at_least), unknown=tuple(unknown), open=tuple(open_keys))
+    return Share(
+        values,
+        {},
+        at_least=frozenset(at_least),
+        unknown=tuple(unknown),
+        refused=tuple(refused),
+        open=tuple(open_keys),
+    )
 
 
 def _sysctls(declaration: Declaration) -> list[Setting]:

@@ -231,6 +231,15 @@ def test_locked_memory_is_unlimited_on_a_node_with_rdma_and_stays_without_its_dr
     assert lists(machine, PODMAN)["default_ulimits"] == ["memlock=-1:-1"]
 
 
+def test_a_key_that_no_runtime_sets(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/proc/sys/kernel/auto_msgmni", "0\n")
+    declare(machine, "sysctl", {"settings": {"net.core.somaxconn": 8192, "kernel.auto_msgmni": 1}})
+    row = apply(machine, sysctls="auto")["podman.sysctls"]
+    assert row.reading.want == "net.core.somaxconn=8192"
+    assert row.reading.note == "no runtime sets kernel.auto_msgmni in a container: left out"
+
+
 def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.remove("/proc/sys/net/ipv4/tcp_fin_timeout")

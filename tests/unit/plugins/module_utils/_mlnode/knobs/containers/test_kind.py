@@ -263,6 +263,25 @@ def test_a_node_that_is_a_container_cannot_give_more_than_it_has(tmp_path: pathl
     assert set(told(apply(machine, ulimits={"memlock": 8388608})).values()) == {"changed"}
 
 
+RELEASE = "/proc/sys/kernel/osrelease"
+
+
+def test_older_kernels_close_files_to_user_namespaces(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put(RELEASE, "5.14.0-503.el9.x86_64\n")
+    declare(machine, "sysctl", {"settings": {**SYSCTLS, "net.ipv4.tcp_fin_timeout": 30}})
+    row = apply(machine, sysctls="auto")["podman.sysctls"]
+    assert row.reading.want == "net.ipv4.tcp_fin_timeout=30"
+    assert "may have no net.core.somaxconn, and does not start then" in row.reading.note
+    with pytest.raises(RefusedError, match=r"no net\.core\.somaxconn, .* allow: \[user_namespaces\]"):
+        apply(machine, sysctls=SYSCTLS)
+    row = apply(machine, sysctls="auto", allow=["user_namespaces"])["podman.sysctls"]
+    assert row.reading.want == "net.core.somaxconn=4096, net.ipv4.tcp_fin_timeout=30"
+    machine.put(RELEASE, "6.11.0\n")
+    machine.forget()
+    assert told(look(machine, sysctls=SYSCTLS)) == {"podman.sysctls": "ok"}
+
+
 # -- docker --------------------------------------------------------------------------------
 
 THEIRS = (

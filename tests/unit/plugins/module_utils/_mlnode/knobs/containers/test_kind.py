@@ -144,6 +144,26 @@ def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> No
     assert machine.read(PODMAN) == written
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[containers]\nshm_size = 65536\n", "line 2: expected a text in quotes"),
+        (b"[containers]\n\ndefault_sysctls = 'a=1'\n", "line 3: expected a list of texts"),
+        (b"[containers]\ndefault_sysctls = [1]\n", "line 2: expected a list of texts"),
+        (b"[containers]\n# \xff\n", "line 2: expected UTF-8"),
+    ],
+)
+def test_types_that_podman_refuses(tmp_path: pathlib.Path, text: bytes, said: str) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put(NODE, text)
+    rows = apply(machine, sysctls=SYSCTLS, shm_size="1GiB")
+    assert [row.reason for row in rows.values() if str(row.status) == "unknown"]
+    assert {row.reason for row in rows.values() if str(row.status) == "unknown"} == {
+        f"cannot understand {NODE}: {said}; correct it first"
+    }
+    assert not machine.exists(PODMAN)
+
+
 def test_a_file_of_the_runtime_layer_alone_is_not_written(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     request = door.request("site", "containers", {"shm_size": "1GiB"}, (Layer.RUNTIME,))

@@ -255,13 +255,16 @@ def container_ids(host: Host, word: str, seconds: float) -> list[str]:
     and DeclarationError for a word with other characters than a name has."""
     if not _NAME.match(word):
         raise DeclarationError(f"container: expected a name or an id, got {word!r}")
-    found = []
+    found, silent = [], []
     for program, words in _KNOWING.items():
         try:
             done = host.run([program, *words, word], seconds)
         except HostError as error:
-            if error.absent:
-                continue
-            raise
+            silent += [] if error.absent else [error]
+            continue
         found += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
-    return found or ([word] if _HEX.match(word) else [])
+    if not found and _HEX.match(word):
+        return [word]
+    if not found and silent:
+        raise silent[0]
+    return found

@@ -71,7 +71,7 @@ _NETS = {*inside.TYPES}
 
 
 def _key(process: JobProcess) -> _Key:
-    return (process.job, process.namespaces, process.root, process.group.path, process.ids)
+    return (process.job, process.namespaces, process.root, process.group, process.ids)
 
 
 def _nets(process: JobProcess) -> tuple[str, ...]:

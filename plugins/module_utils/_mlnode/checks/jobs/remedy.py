@@ -12,6 +12,7 @@ from typing import Mapping, Sequence
 
 from ...knobs.limits.parse import Amount, Limit
 from ...linux import cgroup_names
+from ...model import cpulist
 from ...model.errors import printable
 from .model import Place
 
@@ -153,6 +154,13 @@ def cpus(place: Place, nodes: Sequence[int] = ()) -> str:
     }
     by_hand = f"numactl --cpunodebind={number} --membind={number}, as mlnode topology shows"
     return advice.get(form(place), by_hand)
+
+
+def affinity(nodes: Sequence[int]) -> str:
+    """For CPUs that a program chose within its control group (sched_setaffinity(2)). nodes: of the GPU."""
+    number = cpulist.render(nodes)
+    by_hand = f"numactl --cpunodebind={number} --membind={number}"
+    return f"its launcher binds it, not its control group: {by_hand}, as mlnode topology shows"
 
 
 def hugetlb(place: Place, size: str) -> str:

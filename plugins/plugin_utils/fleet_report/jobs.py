@@ -32,7 +32,7 @@ def sections(jobs: Sequence[Job], places: Places, tag: Tag) -> Iterator[Element]
 
 
 def _job(job: Job, places: Places, tag: Tag) -> Element:
-    bad = [one for one in job.deviations if one.verdict in BAD]
+    bad = [deviation for deviation in job.deviations if deviation.verdict in BAD]
     worst = bad[0].severity if bad else ""
     nodes = f"{len(job.nodes):,} node{'' if len(job.nodes) == 1 else 's'}"
     deviations = f"{len(bad) or 'no'} deviation{'' if len(bad) == 1 else 's'}"
@@ -50,7 +50,9 @@ def _job(job: Job, places: Places, tag: Tag) -> Element:
         _deviations(job, places, tag),
         class_="group",
         data_rank=SEVERITIES.index(worst) if worst else _RIGHT,
-        data_status="|".join(dict.fromkeys((job.verdict, *(one.verdict for one in job.deviations)))),
+        data_status="|".join(
+            dict.fromkeys((job.verdict, *(deviation.verdict for deviation in job.deviations)))
+        ),
         data_hosts=places(job.nodes),
     )
 
@@ -60,10 +62,10 @@ def _deviations(job: Job, places: Places, tag: Tag) -> Element | None:
         return None
     rest = len(job.deviations) - _LISTED
     more = make("li", f"and {rest:,} more: see the result of jobs.yml") if rest > 0 else None
-    return make("ul", *(_deviation(one, places, tag) for one in job.deviations[:_LISTED]), more)
+    return make("ul", *(_deviation(deviation, places, tag) for deviation in job.deviations[:_LISTED]), more)
 
 
-def _deviation(one: Deviation, places: Places, tag: Tag) -> Element:
-    look = one.severity if one.verdict in BAD else "none"
-    who = make("strong", f"{one.who} ")
-    return make("li", tag(one.verdict, look), who, one.text, data_hosts=places(one.nodes))
+def _deviation(deviation: Deviation, places: Places, tag: Tag) -> Element:
+    look = deviation.severity if deviation.verdict in BAD else "none"
+    who = make("strong", f"{deviation.who} ")
+    return make("li", tag(deviation.verdict, look), who, deviation.text, data_hosts=places(deviation.nodes))

@@ -74,7 +74,9 @@ def _job(job: Job) -> list[str]:
     nodes = f"{len(job.nodes)} node{'' if len(job.nodes) == 1 else 's'}"
     alike = f"{job.alike} values alike"
     first = f"{job.name}: {job.verdict}: {nodes} ({few(job.nodes, _NAMES)}), ranks {job.seen}, {alike}"
-    lines = [f"{one.verdict}: {one.who}: {one.text}" for one in job.deviations[:_LINES]]
+    lines = [
+        f"{deviation.verdict}: {deviation.who}: {deviation.text}" for deviation in job.deviations[:_LINES]
+    ]
     rest = len(job.deviations) - _LINES
     return [first, *lines, *([f"and {rest} more"] if rest > 0 else [])]
 

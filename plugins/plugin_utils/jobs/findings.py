@@ -58,7 +58,7 @@ def judge(job: Job, unanswered: Sequence[str] = ()) -> Judged:
     findings = [finding for some in compared for finding in some]
     findings += [*_unknown(ranks), *_numbers(job, world, unanswered), *_nodes(job), *_doubt(job)]
     findings.sort(key=_rank)
-    verdict = next((one for one in BAD if any(item.verdict is one for item in findings)), Verdict.PASS)
+    verdict = next((worst for worst in BAD if any(item.verdict is worst for item in findings)), Verdict.PASS)
     numbers = {rank.number for rank in ranks if rank.number is not None}
     alike = sum(not some for some in compared)
     return Judged(job, tuple(findings), verdict, alike, len(numbers) or len(ranks), world)
@@ -109,9 +109,9 @@ def _compared(ranks: Sequence[Rank]) -> Iterator[list[Finding]]:
 
 
 def _odd(name: str, item: Odd, ranks: Sequence[Rank]) -> Finding:
-    found, others = amount(name, item.text), amount(name, item.others)
+    actual, others = amount(name, item.text), amount(name, item.others)
     with_local = "" if item.local is None else f" with local rank {item.local}"
-    text = f"{short(name)}: {found}; {item.of} other{'' if item.of == 1 else 's'}{with_local}: {others}"
+    text = f"{short(name)}: {actual}; {item.of} other{'' if item.of == 1 else 's'}{with_local}: {others}"
     verdict = Verdict.WARN if name.startswith(_LOGGING) else Verdict.FAIL
     return _finding(
         verdict, "odd", [ranks[at] for at in item.ranks], text,

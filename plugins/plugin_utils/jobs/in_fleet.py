@@ -68,21 +68,21 @@ def _note(checks: dict[str, dict[str, Any]], judged: Judged, item: Finding) -> N
     finding for each name."""
     # The ranks are in the table of jobs: here, nodes with the same deviation share a line.
     others, own = (amount(item.value, text) for text in (item.others, item.found))
-    found = own if item.of else item.text
+    actual = own if item.of else item.text
     target = item.value or item.kind
     known = checks.get(target)
     if known:
         if len(known["found"]) < _LONG:
-            known["found"] = f"{known['found']}; {found}"
+            known["found"] = f"{known['found']}; {actual}"
         return
     expected = f"{others} (on {item.of} others)" if item.of else ""
-    made = _made(judged.job.name, target, str(item.verdict), expected, found, item.advice)
+    made = _made(judged.job.name, target, str(item.verdict), expected, actual, item.advice)
     checks[target] = {**made, "severity": item.severity}
 
 
-def _made(name: str, target: str, verdict: str, expected: str, found: str, advice: str) -> dict[str, Any]:
+def _made(name: str, target: str, verdict: str, expected: str, actual: str, advice: str) -> dict[str, Any]:
     return {
-        "name": name, "target": target, "verdict": verdict, "expected": expected, "found": found,
+        "name": name, "target": target, "verdict": verdict, "expected": expected, "found": actual,
         "source": "jobs.yml", "advice": advice,
     }  # fmt: skip
 

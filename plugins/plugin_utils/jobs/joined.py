@@ -51,9 +51,9 @@ def jobs(places: Iterable[Place]) -> list[Job]:
             by_id.setdefault((place.kind, place.id, _where(place)), []).append(place)
         else:
             parts.setdefault(together, []).append(place)
-    found = [job for some in by_id.values() for job in _of_one_id(some)]
-    found += [job for together, some in parts.items() for job in _of_parts(together, some)]
-    return _unique(found)
+    with_id = (job for some in by_id.values() for job in _of_one_id(some))
+    of_parts = (job for together, some in parts.items() for job in _of_parts(together, some))
+    return _unique([*with_id, *of_parts])
 
 
 def _where(place: Place) -> str:
@@ -174,12 +174,12 @@ def _joined(together: _Together, places: Sequence[Place], where: str) -> Job:
     return Job(name, together.kind, first.id, tuple(places))
 
 
-def _unique(found: Sequence[Job]) -> list[Job]:
+def _unique(joined: Sequence[Job]) -> list[Job]:
     """A name that several jobs have gets a number."""
-    often = Counter(names.short(job.name) for job in found)
+    often = Counter(names.short(job.name) for job in joined)
     seen: Counter[str] = Counter()
     named = []
-    for job in found:
+    for job in joined:
         name = names.short(job.name)
         seen[name] += 1
         number = f" ({seen[name]} of {often[name]})" if often[name] > 1 else ""

@@ -6,7 +6,7 @@ docs/schema/jobs.schema.json describes."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.model import BAD, FAIL_ON, Verdict
@@ -77,10 +77,12 @@ def report(results: Mapping[str, Any], fail_on: str = "unknown") -> Report:
     """results: as look() takes them."""
     fleet = look(results)
     own = [campaign.verdict(check["verdict"]) for checks in fleet.checks.values() for check in checks]
-    found = {*own, *(job.verdict for job in fleet.jobs), *([Verdict.UNKNOWN] if fleet.unanswered else [])}
-    verdict = next((one for one in BAD if one in found), Verdict.PASS if fleet.jobs else Verdict.SKIP)
+    verdicts = {*own, *(job.verdict for job in fleet.jobs), *([Verdict.UNKNOWN] if fleet.unanswered else [])}
+    verdict = next(
+        (worst for worst in BAD if worst in verdicts), Verdict.PASS if fleet.jobs else Verdict.SKIP
+    )
     verdict = verdict if results else Verdict.UNKNOWN
-    success = bool(results) and not fleet.unanswered and found.isdisjoint(FAIL_ON[fail_on])
+    success = bool(results) and not fleet.unanswered and verdicts.isdisjoint(FAIL_ON[fail_on])
     summary = f"{verdict}: {_summary(fleet)}"
     lines = [printable(line) for line in (*_table(fleet), summary)]
     return Report(str(verdict), success, lines, _document(fleet, verdict, success))
@@ -92,9 +94,14 @@ def _without_found(checks: Checks) -> Checks:
         check["target"] for some in checks.values() for check in some if check["name"] == _ASKED
     )
     return {
-        node: [one for one in some if one["name"] != _ASKED or lacking[one["target"]] >= len(checks)]
+        node: [check for check in some if check["name"] != _ASKED or lacking[check["target"]] >= len(checks)]
         for node, some in checks.items()
     }
+
+
+def _tally(counts: Mapping[str, int], verdicts: Iterable[Verdict]) -> str:
+    """Such as `1 fail, 2 unknown`."""
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in map(str, verdicts) if counts[verdict])
 
 
 def _rank(job: Judged) -> tuple[Any, ...]:
@@ -108,9 +115,9 @@ def _summary(fleet: Jobs) -> str:
     with_jobs = len({node for judged in fleet.jobs for node in judged.job.nodes})
     jobs = f"{len(fleet.jobs)} job{'' if len(fleet.jobs) == 1 else 's'} on {with_jobs} of {nodes} nodes"
     counts = Counter(str(judged.verdict) for judged in fleet.jobs)
-    words = ", ".join(f"{counts[str(one)]} {one}" for one in (*BAD, Verdict.PASS) if counts[str(one)])
-    own = Counter(str(campaign.verdict(one["verdict"])) for some in fleet.checks.values() for one in some)
-    bad = ", ".join(f"{own[str(one)]} {one}" for one in BAD if own[str(one)])
+    words = _tally(counts, (*BAD, Verdict.PASS))
+    own = Counter(str(campaign.verdict(check["verdict"])) for some in fleet.checks.values() for check in some)
+    bad = _tally(own, BAD)
     lost = f"; {len(fleet.unanswered)} not checked" if fleet.unanswered else ""
     return f"{jobs}{f': {words}' if words else ''}{f'; checks of nodes: {bad}' if bad else ''}{lost}"
 
@@ -146,8 +153,7 @@ def seen(judged: Judged) -> str:
 def counted(judged: Judged) -> str:
     """Such as `1 fail, 2 unknown; 43 values alike`."""
     counts = Counter(str(item.verdict) for item in judged.findings)
-    words = ", ".join(f"{counts[str(one)]} {one}" for one in findings.ORDER if counts[str(one)])
-    return f"{words or 'none'}; {judged.alike} values alike"
+    return f"{_tally(counts, findings.ORDER) or 'none'}; {judged.alike} values alike"
 
 
 def _finding_rows(fleet: Jobs) -> list[tuple[tuple[Any, ...], tuple[str, ...]]]:
@@ -164,7 +170,7 @@ def _finding_rows(fleet: Jobs) -> list[tuple[tuple[Any, ...], tuple[str, ...]]]:
         name = judged.job.name if item.kind != "doubt" or len(some) == 1 else f"{len(some)} jobs"
         who = item.who if item.kind != "doubt" else ""
         key = (findings.ORDER.index(item.verdict), len(item.ranks) or len(item.nodes), name)
-        rows.append((key, (str(item.verdict), name, who, _found([one for _job, one in some]))))
+        rows.append((key, (str(item.verdict), name, who, _found([finding for _job, finding in some]))))
     return rows
 
 

@@ -44,9 +44,9 @@ def command(host: Host, options: argparse.Namespace) -> int:
         return USAGE
     problems: list[str] = []
     text = FORMATS[options.what]
-    found = needs(host, text.service, problems)
-    if found is not None:
-        output.say("\n".join(text.make(found)))
+    needed = needs(host, text.service, problems)
+    if needed is not None:
+        output.say("\n".join(text.make(needed)))
     for problem in problems:
         output.complain(problem)
     return ERROR if problems else OK

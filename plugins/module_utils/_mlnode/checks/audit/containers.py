@@ -64,32 +64,32 @@ def _settings(declaration: declared.Declaration) -> Mapping[str, object]:
 
 def checks(host: Host) -> Iterator[Check]:
     """Raises Nothing, or another MlnodeError if declarations or files of a runtime cannot be read."""
-    found = _declared(host)
-    if not found.number:
+    keys = _declared(host)
+    if not keys.number:
         raise Nothing("no sysctl is declared on this node", declared.FOLDER)
     # Only here: preflight compiles the area on the node
     from ...knobs.containers import present
 
-    given = present.sysctls(host, found.lost)
+    given = present.sysctls(host, keys.lost)
     if not given:
         raise Nothing("no container runtime is installed", "podman, docker, crio, containerd, kubelet")
-    if found.lost:
-        yield _judged(found, given)
-    elif not found.unknown:
-        yield SYSCTLS.judged(True, f"all {found.number} declared keys reach containers")
-    if found.unknown:
-        yield SYSCTLS.unknown(f"not known for this kernel: {listed(found.unknown, _NAMED)}")
+    if keys.lost:
+        yield _judged(keys, given)
+    elif not keys.unknown:
+        yield SYSCTLS.judged(True, f"all {keys.number} declared keys reach containers")
+    if keys.unknown:
+        yield SYSCTLS.unknown(f"not known for this kernel: {listed(keys.unknown, _NAMED)}")
 
 
-def _judged(found: Declared, given: Mapping[str, Sequence[str]]) -> Check:
+def _judged(declared_keys: Declared, given: Mapping[str, Sequence[str]]) -> Check:
     """given: runtime → the lost keys that its defaults set."""
-    count = f"{len(found.lost)} of {found.number} declared keys do not reach containers here"
-    missing = {name: [key for key in found.lost if key not in keys] for name, keys in given.items()}
+    count = f"{len(declared_keys.lost)} of {declared_keys.number} declared keys do not reach containers here"
+    missing = {name: [key for key in declared_keys.lost if key not in keys] for name, keys in given.items()}
     open_ones = {name: keys for name, keys in missing.items() if keys}
     if not open_ones:
         return SYSCTLS.judged(True, f"{count}, and defaults of {', '.join(given)} set them")
-    if all(len(keys) == len(found.lost) for keys in missing.values()):
-        words = f"{count}, and nothing sets them there: {listed(found.lost, _NAMED)}"
+    if all(len(keys) == len(declared_keys.lost) for keys in missing.values()):
+        words = f"{count}, and nothing sets them there: {listed(declared_keys.lost, _NAMED)}"
     else:
         words = f"{count}, and {_words(open_ones)}"
     return SYSCTLS.judged(False, words, expected=f"set by {', '.join(given)}")

@@ -24,7 +24,7 @@ def sysctls(host: Host, keys: Collection[str]) -> Mapping[str, Sequence[str]]:
     }
     pods = [name for name in _PODS if name in given]
     together = [key for key in keys if any(key in given[name] for name in pods)]
-    alone = {name: found for name, found in given.items() if name not in pods}
+    alone = {name: keys_set for name, keys_set in given.items() if name not in pods}
     return {**alone, **({" with ".join(pods): together} if pods else {})}
 
 

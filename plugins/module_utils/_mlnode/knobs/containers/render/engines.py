@@ -29,14 +29,14 @@ def podman(needs: Needs) -> list[str]:
     """A script that calls podman with its own arguments."""
     sysctls = {key: value for key, value in needs.sysctls.items() if "=" not in value}
     unsaid = [f"{key}: podman takes no = in a value" for key in needs.sysctls if key not in sysctls]
-    found = node.raised(node.Resolved(needs.ulimits, least=needs.least), {}, Podman.usual)
+    raised = node.raised(node.Resolved(needs.ulimits, least=needs.least), {}, Podman.usual)
     words = [_csv(f"{key}={value}") for key, value in sysctls.items()]
     enough = [
         f"{name} needs no line: podman gives at least {Podman.usual[name]}"
         for name in needs.ulimits
-        if name not in found.values
+        if name not in raised.values
     ]
-    return _script("podman", needs._replace(sysctls=sysctls, ulimits=found.values), unsaid, words, enough)
+    return _script("podman", needs._replace(sysctls=sysctls, ulimits=raised.values), unsaid, words, enough)
 
 
 def _script(

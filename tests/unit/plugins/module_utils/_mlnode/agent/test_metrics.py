@@ -34,6 +34,7 @@ from mlnode.model.setting import Boot, Layer, Reading, Setting, Severity, Status
 FILE = f"{node_exporter.DEBIAN}/mlnode.prom"
 SWAPPINESS = "/proc/sys/vm/swappiness"
 BOOT = "/proc/sys/kernel/random/boot_id"
+GUIDE = pathlib.Path(__file__).parents[6] / "docs" / "guide" / "watching.md"
 SYSCTL = {"settings": {"vm.swappiness": 10, "vm.dirty_bytes": 268435456}}
 
 
@@ -176,13 +177,17 @@ def test_no_more_series_than_the_budget(
     found = _look(node, monkeypatch, right)
     assert found['mlnode_nic_pause_frames_per_second{device="eth0"}'] == 10
     assert any(name.startswith("mlnode_exception_expiry") for name in found)
-    assert len(found) <= metrics.SERIES
+    assert len(found) == metrics.SERIES
     frames = iter([2001, 3])
     wrong = [_row(area, number, Status.DRIFTED) for area in metrics.areas() for number in range(30)]
     found = _look(node, monkeypatch, wrong, ("an error",))
     assert len(drift(found)) == metrics.LISTED
     assert found["mlnode_drift_unlisted_settings"] == len(wrong) - metrics.LISTED
     assert len(found) <= metrics.SERIES + metrics.LISTED
+
+
+def test_the_guide_names_the_budget() -> None:
+    assert f"at most {metrics.SERIES + metrics.LISTED} series" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_the_severe_are_named_first(node: nodes.Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,13 +20,13 @@ def job(host: Host, options: argparse.Namespace) -> int:
     from ..checks.jobs import run
     from ..report import jobs as report
 
-    found = run.look(host, vars(options))
+    jobs = run.look(host, vars(options))
     if options.json:
-        output.print_json({**found.document(), "summary": summary(found.checks)})
+        output.print_json({**jobs.document(), "summary": summary(jobs.checks)})
     else:
-        text = report.report(found, output.width(), output.has_colours())
+        text = report.report(jobs, output.width(), output.has_colours())
         output.say(text, painted=output.has_colours())
-    verdicts = {check.verdict for check in found.checks}
+    verdicts = {check.verdict for check in jobs.checks}
     if Verdict.FAIL in verdicts:
         return DRIFT
     return ERROR if Verdict.UNKNOWN in verdicts else OK

@@ -79,7 +79,7 @@ class Group(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)  # the processes of a container share their text
-def of(text: str) -> Group:
+def parse(text: str) -> Group:
     """The group of a process, from its /proc/PID/cgroup."""
     paths = _ROW.findall(text) or ["/"]
     groups = [Group(path, of_path(path), text) for path in paths]

@@ -79,43 +79,43 @@ class Seen(NamedTuple):
 
 def with_devices(host: Host) -> Seen:
     """All processes with a device. Raises HostError if no processes can be read."""
-    found: list[JobProcess] = []
+    processes: list[JobProcess] = []
 
     def process(pid: int, name: str) -> None:
         devices = jobs.devices(host, pid, name)
-        found.extend([_read(host, pid, name, devices)] if devices else [])
+        processes.extend([_read(host, pid, name, devices)] if devices else [])
 
     unseen = jobs.each(host, process)
-    return Seen(tuple(found), unseen)
+    return Seen(tuple(processes), unseen)
 
 
 def chosen(host: Host, choice: Choice) -> Seen:
     """The chosen processes. Raises HostError if no processes can be read."""
-    found: list[JobProcess] = []
+    processes: list[JobProcess] = []
     met: set[tuple[str, str]] = set()
 
     def process(pid: int, name: str) -> None:
         hits = _hits(host, pid, name, choice)
         if hits:
-            found.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+            processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
             met.update(hits)
 
     if choice.by_group:
         unseen = jobs.each(host, process)
     else:
-        unseen = _of_pids(host, choice.pids, found, met)
-    return Seen(tuple(found), unseen, frozenset(met))
+        unseen = _of_pids(host, choice.pids, processes, met)
+    return Seen(tuple(processes), unseen, frozenset(met))
 
 
 def _of_pids(
-    host: Host, pids: Sequence[int], found: list[JobProcess], met: set[tuple[str, str]]
+    host: Host, pids: Sequence[int], processes: list[JobProcess], met: set[tuple[str, str]]
 ) -> tuple[str, ...]:
     """Processes by their numbers alone, without a look at others."""
     unseen = []
     for pid in dict.fromkeys(pids):
         try:
             name = jobs.name_of(host, pid)
-            found.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+            processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
         except HostError as error:
             if not jobs.is_gone(error):
                 unseen.append(str(error))
@@ -130,7 +130,7 @@ def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, st
     hits = [("pids", str(pid))] if pid in choice.pids else []
     if not choice.by_group:
         return hits
-    group = cgroup_names.of(host.text(f"/proc/{pid}/cgroup"))
+    group = cgroup_names.parse(host.text(f"/proc/{pid}/cgroup"))
     if name == _STEP_NAME and group.job.kind == cgroup_names.SLURM:
         return hits
     job = _job(host, _birth(host, pid)[1], group) if choice.slurm_jobs else group.job
@@ -151,7 +151,7 @@ def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess
     """The work of linux/inside.py compares the start again. Raises HostError."""
     folder = f"/proc/{pid}"
     started, parent = _birth(host, pid)
-    group = cgroup_names.of(host.read(f"{folder}/cgroup"))
+    group = cgroup_names.parse(host.read(f"{folder}/cgroup"))
     group = group._replace(job=_job(host, parent, group))
     namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
     root = host.link_target(f"{folder}/root")
@@ -248,16 +248,16 @@ def container_ids(host: Host, word: str, seconds: float) -> list[str]:
     and DeclarationError for a word with other characters than a name has."""
     if not _NAME.match(word):
         raise DeclarationError(f"container: expected a name or an id, got {word!r}")
-    found, silent = [], []
+    ids, silent = [], []
     for program, words in _KNOWING.items():
         try:
             done = host.run([program, *words, word], seconds)
         except HostError as error:
             silent += [] if error.absent else [error]
             continue
-        found += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
-    if not found and _HEX.match(word):
+        ids += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
+    if not ids and _HEX.match(word):
         return [word]
-    if not found and silent:
+    if not ids and silent:
         raise silent[0]
-    return found
+    return ids

@@ -22,11 +22,11 @@ from .model import Node, Place, Process
 _Key = Tuple[object, ...]
 
 
-def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
+def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     """Places of these processes, in the order of their first ones. Raises HostError."""
-    readings.begin(node.host, found)
+    readings.begin(node.host, processes)
     by_key: dict[_Key, list[JobProcess]] = {}
-    for process in found:
+    for process in processes:
         by_key.setdefault(_key(process), []).append(process)
     here = _own(node)
     groups = [*by_key.values()]
@@ -36,7 +36,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     # One list for one child: a fork is the longest part of the look at one job.
     parts = (
         [inside.network(node.host, process, paths) for process in elsewhere.values()],
-        [inside.environment(node.host, process, ranks.known) for process in found],
+        [inside.environment(node.host, process, ranks.known) for process in processes],
         [inside.storage(node.host, process, shared_memory.PATH) for process in firsts],
         [inside.files(node.host, process, [inside.PASSWD]) for process in firsts],
         [inside.devices(node.host, process) for process in firsts],
@@ -47,9 +47,9 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     )
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
-    environments = dict(zip(found, map(inside.environment_of, of_environments)))
+    environments = dict(zip(processes, map(inside.environment_of, of_environments)))
     pods = _pods(node, firsts)
-    sharers = Counter(_files(process) for process in found if process.devices)
+    sharers = Counter(_files(process) for process in processes if process.devices)
     made = []
     for group, store, answer, files in zip(groups, stores, passwords, devices):
         left = [process for process in group if not environments[process].gone]

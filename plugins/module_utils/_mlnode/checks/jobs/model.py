@@ -37,7 +37,7 @@ class Process:
         return self.environment.variables.get(name)
 
     def document(self) -> dict[str, Any]:
-        rank = ranks.of(self.environment.variables)
+        rank = ranks.rank(self.environment.variables)
         return {
             "pid": self.pid,
             "name": self.about.name,

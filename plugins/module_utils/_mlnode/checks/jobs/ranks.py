@@ -57,7 +57,7 @@ def compared(name: str) -> bool:
     return name not in _NAMES and name not in _PER_RANK
 
 
-def of(variables: Mapping[str, str | None]) -> Rank:
+def rank(variables: Mapping[str, str | None]) -> Rank:
     return Rank(_first(variables, _RANK), _first(variables, _WORLD), _first(variables, _LOCAL))
 
 

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from ..module_utils._mlnode.agent import archive as agent_zip
+from ..module_utils._mlnode.agent import source_code
 
 LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/_mlnode"
 
@@ -63,5 +64,5 @@ def _files() -> dict[str, bytes]:
         parts = inner.with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         if not agent_zip.is_elsewhere(name):
-            files[f"mlnode/{inner.as_posix()}"] = agent_zip.shortened(path.read_bytes())
+            files[f"mlnode/{inner.as_posix()}"] = source_code.shortened(path.read_bytes())
     return files

@@ -21,6 +21,7 @@ from . import (
     explain,
     inspections,
     job,
+    job_metrics,
     manual,
     metrics,
     mounts,

@@ -126,21 +126,6 @@ _MAIN = _MAIN.replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode()).re
 #: reason, such as a test, builds the same zip without them.
 ELSEWHERE = ("agent.agent_modules",)
 
-#: A docstring, a comment, or another string, which may contain text like one of them
-_TEXT = re.compile(
-    rb"""
-    (?P<doc>
-        (?: \A (?: \#[^\n]*\n )* | (?<=:) (?: [ ]* \#[^\n]* )? \n )
-        [ ]* \"{3} (?: [^"\\] | \\. | "(?!"") )* \"{3}
-    )
-    | (?P<comment> [ ]* \#[^\n]* )
-    | \"{3} (?: [^"\\] | \\. | "(?!"") )* \"{3}
-    | " (?: [^"\\\n] | \\. )* "
-    | ' (?: [^'\\\n] | \\. )* '
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -159,7 +144,7 @@ _HEADER = 30
 #: Prints that number
 WHICH = "import importlib.util; print('compiled', importlib.util.MAGIC_NUMBER.hex())"
 
-#: File name in the zip → its content, shortened()
+#: File name in the zip → its content, shortened
 Files = Mapping[str, bytes]
 
 #: Whether it is a package, and its code
@@ -287,23 +272,6 @@ def _packed(
             start = archive.getinfo(_PLACES).header_offset + _HEADER + len(_PLACES)
             archive.comment = b" %d %d %s" % (start, archive.getinfo(_PLACES).file_size, _MADE_BY)
     return stream.getvalue(), end
-
-
-def shortened(source: bytes) -> bytes:
-    """A source as it lies in the zip: without comments and docstrings, which no command shows."""
-    return _TEXT.sub(_rest, source)
-
-
-def _rest(match: re.Match[bytes]) -> bytes:
-    """Rest of a text. Each line keeps its number, for tracebacks, and a function its body."""
-    text = match.group()
-    if match.lastgroup == "comment":
-        return b""
-    if match.lastgroup != "doc":
-        return text
-    before, quotes, inside = text.partition(b'"""')
-    lines, _break, indent = before.rpartition(b"\n")
-    return b"\n" * (lines.count(b"\n") + len(_break)) + indent + quotes[1:] + b"\n" * inside.count(b"\n")
 
 
 def _first_line(interpreter: str) -> bytes:

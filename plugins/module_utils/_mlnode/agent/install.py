@@ -18,7 +18,7 @@ from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError
 from . import archive as agent_zip
-from . import own_archive
+from . import own_archive, source_code
 from .archive import INTERPRETER
 
 __all__ = ["COMMAND", "INTERPRETER", "UNIT", "UNIT_FILE", "build", "install", "plan"]
@@ -141,5 +141,5 @@ def _files() -> dict[str, bytes]:
         # Python's loaders give text, the one of Ansible's controller gives bytes.
         content = source.encode("utf-8") if isinstance(source, str) else bytes(source)
         file = inner.replace(".", "/") + ("/__init__.py" if is_package else ".py")
-        files[file] = agent_zip.shortened(content)
+        files[file] = source_code.shortened(content)
     return files

@@ -111,6 +111,7 @@ checks:
     - All checks, the worst first. The fields are the same as in M(mlnode.tuning.node_audit).
     - C(target) is the job, with the number of its first process. Processes and places of one job with the same finding
       are one check.
+    - C(verdict) is V(pass), V(warn), V(fail), V(skip) or V(unknown), as there.
   returned: success, or if checks fail
   type: list
   elements: dict
@@ -120,7 +121,6 @@ checks:
       verdict: fail
       expected: ">= 16384"
       found: net.core.somaxconn 4096
-      severity: medium
       advice: "podman run --sysctl net.core.somaxconn=16384"
 failures:
   description: One line for each check with V(fail), V(unknown), V(pending) or V(warn), in this order, for any O(fail_on).

@@ -58,7 +58,7 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     campaign: {"state": "collected", "id": "spring"},
     memory_bandwidth: {},
     node_audit: {},
-    node_job: {},
+    node_job: {"pid": [4_194_304], "fail_on": "never"},  # beyond the kernel's greatest number
     node_preflight: {"fail_on": "never"},
     **DECLARING,
     node_revert: {},

@@ -26,7 +26,7 @@ from mlnode.knobs.containers.render.needs import Needs
 
 Capture = pytest.CaptureFixture[str]
 
-_DATA = cases.load(pathlib.Path(__file__).with_suffix(".yml"))
+_CONSUMERS = cases.load(pathlib.Path(__file__).with_name("consumers.yml"))
 SCRIPTS = ("docker-run", "podman-run", "slurm-prolog")
 
 
@@ -96,13 +96,13 @@ def test_the_parser_knows_all_formats() -> None:
 
 @pytest.mark.parametrize("what", ["kubelet", "pod"])
 def test_kubernetes_has_these_fields(node: Machine, what: str) -> None:
-    jsonschema.validate(yaml.safe_load(rendered.text(node, what)), _DATA["schemas"][what])
+    jsonschema.validate(yaml.safe_load(rendered.text(node, what)), _CONSUMERS["schemas"][what])
 
 
 def test_defaults_of_a_newer_kubelet_are_those_of_the_pod(node: Machine) -> None:
     commented = rendered.text(node, "kubelet").partition("# featureGates:")
     document = yaml.safe_load("".join(commented[1:]).replace("# ", "")) or {}
-    jsonschema.validate(document, _DATA["schemas"]["kubelet"])
+    jsonschema.validate(document, _CONSUMERS["schemas"]["kubelet"])
     context = yaml.safe_load(rendered.text(node, "pod"))["spec"].get("securityContext", {"sysctls": []})
     assert document.get("defaultPodSysctls", {}) == {
         item["name"]: item["value"] for item in context["sysctls"]
@@ -200,7 +200,7 @@ def test_mounts_of_enroot(node: Machine) -> None:
     assert len(entries) == rendered.asked(node, "enroot").nccl
     for source, target, kind, options in entries:
         assert (source, target, kind) == ("/etc/nccl.conf", "/etc/nccl.conf", "none")
-        assert {*options.split(",")} <= {*_DATA["enroot_options"]}
+        assert {*options.split(",")} <= {*_CONSUMERS["enroot_options"]}
 
 
 @cases.table

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Sequence
 
-from ..checks.model import BAD, Check, Verdict, bad, summary
+from ..checks.model import BAD, Check, Verdict, bad, counts, summary, total
 from ..host.host import Host
 from ..model.errors import printable
 from ..model.version import VERSION
@@ -66,23 +66,19 @@ def table(checks: Sequence[Check], width: int | None) -> str:
         for check in sorted(checks, key=lambda check: order.index(check.verdict))
     ]
     lines = grid(("VERDICT", "CHECK", "FOUND"), rows, width)
-    return "\n".join([*lines, "", *wrapped(f"{len(checks)} checks: {_counts(checks)}", width)])
+    return "\n".join([*lines, "", *wrapped(total(checks), width)])
 
 
 def brief(checks: Sequence[Check]) -> str:
     """One line: the worst verdict, the first check that has it, and how many others are not as expected."""
     worse = bad(checks)
     if not worse:
-        return _counts(checks)
+        return counts(checks)
     first, *others = worse
     more = f" (and {len(others)} more)" if others else ""
     text = printable(f"{first.verdict}: {first.name}, {first.target}: {first.found}")
     room = BRIEF - len(more)
     return (text if len(text) <= room else f"{text[: room - 3]}...") + more
-
-
-def _counts(checks: Sequence[Check]) -> str:
-    return ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
 
 
 def _print_json(checks: Sequence[Check]) -> None:

@@ -217,3 +217,13 @@ def summary(checks: Iterable[Check]) -> dict[str, int]:
     for check in checks:
         counts[str(check.verdict)] = counts.get(str(check.verdict), 0) + 1
     return dict(sorted(counts.items()))
+
+
+def counts(checks: Sequence[Check]) -> str:
+    """Text such as `1 fail, 3 pass`."""
+    return ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
+
+
+def total(checks: Sequence[Check]) -> str:
+    """Text such as `4 checks: 1 fail, 3 pass`."""
+    return f"{len(checks)} check{'' if len(checks) == 1 else 's'}: {counts(checks)}"

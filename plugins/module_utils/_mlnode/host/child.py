@@ -58,27 +58,27 @@ def answers(works: Sequence[Work], each: float, total: float) -> list[Answer]:
 
     A work that takes longer is unknown. Raises HostError if no child can be started.
     """
-    found: list[Answer] = []
+    received: list[Answer] = []
     end = time.monotonic() + total
-    while len(found) < len(works):
+    while len(received) < len(works):
         if time.monotonic() >= end:
             late = Answer(None, f"not read, as others took {total:.0f} s")
-            return [*found, *[late] * (len(works) - len(found))]
-        child = _start(works[len(found) :])
+            return [*received, *[late] * (len(works) - len(received))]
+        child = _start(works[len(received) :])
         try:
-            stalled = _take(child, found, len(works), each, end)
+            stalled = _take(child, received, len(works), each, end)
         finally:
             _leave(child)
         if stalled:
-            found.append(Answer(None, stalled))
-    return found
+            received.append(Answer(None, stalled))
+    return received
 
 
-def _take(child: _Child, found: list[Answer], count: int, each: float, end: float) -> str:
+def _take(child: _Child, received: list[Answer], count: int, each: float, end: float) -> str:
     """Append the answers of a child. Returns why the next one will not come; empty if all came."""
     held = b""
     due = min(time.monotonic() + each, end)
-    while len(found) < count:
+    while len(received) < count:
         left = due - time.monotonic()
         if left <= 0 or not select.select([child.reader], [], [], left)[0]:
             return f"no answer in {each:g} s"
@@ -89,7 +89,7 @@ def _take(child: _Child, found: list[Answer], count: int, each: float, end: floa
         *lines, held = held.split(b"\n")
         if len(held) > _MOST_BYTES:
             return f"expected at most {_MOST_BYTES} bytes, got more"
-        found += [_answer(line) for line in lines]
+        received += [_answer(line) for line in lines]
         if lines:
             due = min(time.monotonic() + each, end)
     return ""

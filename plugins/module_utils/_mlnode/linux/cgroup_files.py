@@ -122,18 +122,18 @@ def _words(host: Host, path: str) -> list[str]:
 def texts(host: Host, known: Line, name: str) -> list[tuple[Group, str]]:
     """Text of a file in each group with the controller, the own group first. Raises HostError if a limit is
     not known, and one of a process that has ended if its group has."""
-    found = []
+    texts_of_groups = []
     for group in known.groups:
         content = value(host, f"{group.folder}/{name}")
         if content.text is not None:
-            found.append((group, content.text))
+            texts_of_groups.append((group, content.text))
         elif content.unreadable is not None:
             raise HostError("read", f"{group.folder}/{name}", None, content.unreadable)
         elif not host.exists(group.folder):
             raise jobs.gone(group.folder)
         elif known.version == 1 or known.controller in _words(host, f"{group.folder}/cgroup.controllers"):
             raise HostError("read", f"{group.folder}/{name}", None, "this kernel does not have the file")
-    return found
+    return texts_of_groups
 
 
 def pairs(text: str) -> dict[str, int]:
@@ -168,14 +168,14 @@ class Quota(NamedTuple):
 def quotas(host: Host, known: Line) -> list[Quota]:
     """Quotas on the line of the controller cpu. Raises HostError."""
     if known.version == 2:
-        found = [(group, text.split()) for group, text in texts(host, known, "cpu.max")]
+        rows = [(group, text.split()) for group, text in texts(host, known, "cpu.max")]
     else:
         periods = dict(texts(host, known, "cpu.cfs_period_us"))
-        found = [
+        rows = [
             (group, ["max" if text.strip() == "-1" else text.strip(), periods[group].strip()])
             for group, text in texts(host, known, "cpu.cfs_quota_us")
         ]
-    return [quota for group, words in found for quota in _quota(group, words)]
+    return [quota for group, words in rows for quota in _quota(group, words)]
 
 
 def _quota(group: Group, words: Sequence[str]) -> Iterator[Quota]:
@@ -194,14 +194,14 @@ _NO_LIMIT = (1 << 63) - (1 << 16)
 
 def limits(host: Host, known: Line, name: str) -> list[Limit]:
     """The limits of a file with bytes or `max`, without the groups that have `max`. Raises HostError."""
-    found = []
+    known_limits = []
     for group, text in texts(host, known, name):
         amount = values.number(text)
         if amount is None and text.strip() != "max":
             raise HostError("understand", f"{group.folder}/{name}", None, f"got {text[:60]!r}")
         if amount is not None and amount < _NO_LIMIT:
-            found.append(Limit(amount, group))
-    return found
+            known_limits.append(Limit(amount, group))
+    return known_limits
 
 
 def limit(host: Host, known: Line, name: str) -> Limit | None:
@@ -239,5 +239,5 @@ def devices(host: Host, pid: int) -> Devices | None:
     """None if a BPF program decides, as in version 2, which no file shows. Raises HostError."""
     if "devices" not in _rows(host, pid):
         return None
-    found = nearest(host, line(host, pid, "devices"), "devices.list")
-    return Devices(("a *:* rwm",) if found is None else tuple(found[1].split("\n")))
+    own_list = nearest(host, line(host, pid, "devices"), "devices.list")
+    return Devices(("a *:* rwm",) if own_list is None else tuple(own_list[1].split("\n")))

@@ -229,14 +229,14 @@ def devices(host: Host, process: JobProcess) -> Work:
 
     def work() -> object:
         mounts = _mounts(host, process)
-        found = {}
+        numbers = {}
         with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
             _still(host, process)
             for folder in _DEVICE_FOLDERS:
                 for path in filter(_DEVICES.match, _paths(mounts, root, folder)):
                     _touchable(mounts, path)
-                    found[path] = namespaces.device(root, path)
-        return {path: number for path, number in found.items() if number}
+                    numbers[path] = namespaces.device(root, path)
+        return {path: number for path, number in numbers.items() if number}
 
     return work
 

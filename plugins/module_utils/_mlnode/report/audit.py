@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ..checks.model import DEVIATIONS, Check, Verdict, summary
+from ..checks.model import DEVIATIONS, Check, Verdict, total
 from .grid import grid, wrapped
 from .paint import painted
 
@@ -18,8 +18,7 @@ def report(checks: Sequence[Check], width: int | None, colour: bool = False) -> 
     """The report. width None: no terminal, so no line is wrapped."""
     parts = ["\n".join(_bad(check, width, colour)) for check in checks if check.verdict in DEVIATIONS]
     parts += _listed("NOT KNOWN", checks, Verdict.UNKNOWN, width)
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in summary(checks).items())
-    parts.append("\n".join(wrapped(f"{len(checks)} checks: {counts}", width)))
+    parts.append("\n".join(wrapped(total(checks), width)))
     # Half of all checks need no action; they follow the important ones.
     parts += _listed("NOT JUDGED", checks, Verdict.SKIP, width)
     return "\n\n".join(parts)

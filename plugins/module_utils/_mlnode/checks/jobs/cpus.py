@@ -44,10 +44,11 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
             return
         place.unknown["cpu quota"] = str(error)
         yield _subject(place, QUOTA, Severity.HIGH).unknown(str(error))
+    within = _cpuset(place, node)
     bound = yield from _bound(place, node)
     if bound:
         yield from _count(place, node.topology, bound, quotas)
-        yield from _by_topology(place, node, bound)
+        yield from _by_topology(place, node, bound, within)
 
 
 _TEXTS = {
@@ -75,6 +76,26 @@ def _subject(place: Place, name: str, severity: Severity = Severity.MEDIUM) -> S
     path = "cgroup" if name == QUOTA else "status"
     source = f"/proc/{place.first.pid}/{path}"
     return place.subject(name, source=source, severity=severity, reason=reason, reference=reference)
+
+
+def _cpuset(place: Place, node: Node) -> tuple[int, ...]:
+    """CPUs that its control groups allow; empty if that is not known."""
+    try:
+        known = cgroup_files.line(node.host, place.first.pid, "cpuset")
+        effective = cgroup_files.nearest(node.host, known, _EFFECTIVE[known.version])
+        cpus = cpulist.parse(effective[1].strip()) if effective else None
+    except HostError as error:
+        place.unknown["cpuset cpus"] = str(error)
+        return ()
+    except ValueError as error:
+        place.unknown["cpuset cpus"] = f"cpuset of its control group: {error}"
+        return ()
+    place.values["cpuset cpus"] = "all" if cpus is None else str(len(cpus))
+    return node.topology.cpus.online if cpus is None else cpus
+
+
+#: Version → file with the CPUs in force, those of all groups above included
+_EFFECTIVE = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
 
 
 # -- the quota -----------------------------------------------------------------------------
@@ -106,16 +127,16 @@ def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Ch
         if rise is None:
             return subject.unknown(f"{words}; {path} has no nr_throttled", source=path)
         counted.append(_Throttled(quota, rise.by, rise.before))
-    worst = max(counted, key=lambda one: (one.now, one.earlier))
+    worst = max(counted, key=lambda throttled: (throttled.now, throttled.earlier))
     source = f"{worst.quota.group.folder}/{readings.CPU}"
     if worst.now > 0:
-        found = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.now)} in {_pause(node)}"
+        evidence = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.now)} in {_pause(node)}"
         advice = remedy.cpu_quota(place, worst.quota.group.path)
-        return subject.judged(False, found, expected="not throttled", source=source, advice=advice)
+        return subject.judged(False, evidence, expected="not throttled", source=source, advice=advice)
     if worst.earlier > 0:
-        found = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.earlier)}, and not now"
+        evidence = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.earlier)}, and not now"
         advice = remedy.cpu_quota(place, worst.quota.group.path)
-        return subject.skip(found, source=source, advice=advice)
+        return subject.skip(evidence, source=source, advice=advice)
     if known.hidden:
         return subject.unknown(f"{words}: never throttled; {known.hidden}", source=source)
     return subject.judged(True, f"{words}: never throttled", expected="not throttled", source=source)
@@ -138,7 +159,7 @@ def _pause(node: Node) -> str:
 
 def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
     """Checks of unreadable processes. Returns the CPUs of the processes that still run."""
-    found: list[_Bound] = []
+    bound: list[_Bound] = []
     for process in place.processes:
         try:
             status = job_status.read(node.host, process.pid)
@@ -146,17 +167,17 @@ def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
             if not jobs.is_gone(error):
                 yield _subject(place, COUNT).unknown(str(error), target=place.target([process]))
             continue
-        found.append(_Bound(process, status.cpus))
+        bound.append(_Bound(process, status.cpus))
         process.values["cpus"] = str(len(status.cpus))
-    return found
+    return bound
 
 
 def _count(
     place: Place, topology: Topology, bound: Sequence[_Bound], quotas: Sequence[Quota] | None
 ) -> Iterator[Check]:
     by_cpus: dict[tuple[int, ...], list[Process]] = {}
-    for one in bound:
-        by_cpus.setdefault(one.cpus, []).append(one.process)
+    for process, allowed in bound:
+        by_cpus.setdefault(allowed, []).append(process)
     quota = min((quota.cpus for quota in quotas or ()), default=None)
     for cpus, processes in by_cpus.items():
         subject = _subject(place, COUNT)
@@ -187,7 +208,7 @@ def _sharing(processes: Sequence[Process], free: bool) -> int:
     """Ranks among processes with the same CPUs: their workers inherit a rank's variables and devices. free:
     all ranks of the node may run on these CPUs."""
     variables = [process.environment.variables for process in processes]
-    numbers = {ranks.of(names).local_rank for names in variables} - {None}
+    numbers = {ranks.rank(names).local_rank for names in variables} - {None}
     together = [ranks.local_ranks(names) or 0 for names in variables] if free else []
     return max([len(numbers) or sum(bool(process.about.devices) for process in processes), *together, 1])
 
@@ -195,16 +216,19 @@ def _sharing(processes: Sequence[Process], free: bool) -> int:
 # -- their node ----------------------------------------------------------------------------
 
 
-def _by_topology(place: Place, node: Node, bound: Sequence[_Bound]) -> Iterator[Check]:
-    """Raises HostError."""
-    topology, homes_of = node.topology, homes.of(place, node)
+def _by_topology(place: Place, node: Node, bound: Sequence[_Bound], within: Sequence[int]) -> Iterator[Check]:
+    """within: the CPUs of its control groups. Raises HostError."""
+    topology, homes_by_pid = node.topology, homes.by_process(place, node)
     groups: dict[tuple[Home, tuple[int, ...]], list[Process]] = {}
-    for one in bound:
-        cells = _cells(topology, one.cpus)
-        one.process.values["cpu numa nodes"] = str(len(cells)) if cells else "unknown"
-        groups.setdefault((homes_of[one.process.pid], one.cpus), []).append(one.process)
+    for process, allowed in bound:
+        cells = _cells(topology, allowed)
+        process.values["cpu numa nodes"] = str(len(cells)) if cells else "unknown"
+        groups.setdefault((homes_by_pid[process.pid], allowed), []).append(process)
     for (home, cpus), processes in groups.items():
-        yield _near(place, topology, home, cpus, processes)
+        near = _near(place, topology, home, cpus, processes)
+        if near.verdict is Verdict.WARN and {*within} > {*cpus}:
+            near = replace(near, advice=remedy.affinity(home.nodes or ()))
+        yield near
         yield from _interrupts(place, node, home, cpus, processes)
 
 
@@ -227,8 +251,8 @@ def _near(
     if home.nodes is None:
         return subject.unknown(f"{words}; the firmware names no NUMA node for {home.words}")
     if len(home.nodes) != 1:
-        found = f"{home.words} of nodes {cpulist.render(home.nodes)}" if home.nodes else home.words
-        return subject.skip(f"{words}; {found}, so no node is right")
+        home_words = f"{home.words} of nodes {cpulist.render(home.nodes)}" if home.nodes else home.words
+        return subject.skip(f"{words}; {home_words}, so no node is right")
     # The NIC nearest to a GPU may be on another node; its CPUs are as good.
     near = {*home.nodes, *(homes.nic_node(topology, nic) for nic in home.nics)}
     wanted = {cpu for cell in topology.nodes if cell.number in near for cpu in cell.cpus}
@@ -297,13 +321,13 @@ def _hit(
     number = homes.nic_node(topology, nic)
     local = next((cell.cpus for cell in topology.nodes if cell.number == number), ())
     free = {*local} & {*topology.cpus.housekeeping} - {*cpus}
-    found = (
+    evidence = (
         f"{nic}: {_queues(arriving)} on {_named(arrives)}; the job has {_named(arrives & {*cpus})} of them"
     )
     if not free:
-        return subject.skip(f"{found}, and node {number} has no other CPU")
+        return subject.skip(f"{evidence}, and node {number} has no other CPU")
     return subject.judged(
-        False, found, expected="interrupts on other CPUs", bad=Verdict.WARN,
+        False, evidence, expected="interrupts on other CPUs", bad=Verdict.WARN,
         advice=f"see nic_interrupts of mlnode audit, and set irq_affinity of {nic} to CPUs without a job",
     )  # fmt: skip
 

@@ -25,6 +25,8 @@ GPUS, RAILS, MODE, GIDS = "job_gpus", "job_rails", "job_rdma_namespace", "job_gi
 
 #: Whether all network namespaces share the RDMA devices, as `rdma system` shows it
 _NETNS = "/sys/module/ib_core/parameters/netns_mode"
+_RDMA_FILES = "/dev/infiniband/"
+
 _TEXTS = {
     GPUS: (Severity.MEDIUM, "a rank computes on the GPUs that its runtime gives it", "NCCL user guide"),
     RAILS: (
@@ -66,6 +68,9 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     if not topology.rdma and not uverbs.every(node.host):
         yield _subject(place, RAILS).skip("the node has no RDMA device")
         return
+    if not _computes(place, files):
+        yield _subject(place, RAILS).skip("it has no GPU in its /dev, and no device open")
+        return
     try:
         seen = _seen(place, node, topology, files)
     except HostError as error:
@@ -89,10 +94,16 @@ def _subject(place: Place, name: str) -> Subject:
 
 def _gpus(place: Place, topology: Topology, files: Mapping[str, str]) -> Iterator[Check]:
     """Number of GPUs; a job may have been given a part of them."""
-    count = sum(not path.startswith("/dev/infiniband/") for path in files)
+    count = sum(not path.startswith(_RDMA_FILES) for path in files)
     place.values["gpus visible"] = str(count)
     if topology.gpus:
         yield _subject(place, GPUS).skip(f"{count} of {len(topology.gpus)} GPUs are in its /dev")
+
+
+def _computes(place: Place, files: Mapping[str, str]) -> bool:
+    """False for a helper in a pod, such as its first process or a sidecar."""
+    gpus = any(not path.startswith(_RDMA_FILES) for path in files)
+    return gpus or any(process.about.devices for process in place.processes)
 
 
 # -- RDMA devices --------------------------------------------------------------------------
@@ -101,13 +112,13 @@ def _gpus(place: Place, topology: Topology, files: Mapping[str, str]) -> Iterato
 def _seen(place: Place, node: Node, topology: Topology, files: Mapping[str, str]) -> _Seen:
     """Raises HostError."""
     allowed = cgroup_files.devices(node.host, place.first.pid)
-    numbers = {number for path, number in files.items() if path.startswith("/dev/infiniband/")}
-    there = [one for one in uverbs.every(node.host) if one.number in numbers]
-    denied = [one for one in there if allowed is not None and not allowed.allows(one.number)]
+    numbers = {number for path, number in files.items() if path.startswith(_RDMA_FILES)}
+    there = [file for file in uverbs.every(node.host) if file.number in numbers]
+    denied = [file for file in there if allowed is not None and not allowed.allows(file.number)]
     here = {device.name for device in topology.rdma}
-    usable = tuple(one for one in there if one not in denied)
+    usable = tuple(file for file in there if file not in denied)
     place.values["rdma devices visible"] = str(len(usable))
-    return _Seen(usable, tuple(denied), tuple(one for one in usable if one.device not in here))
+    return _Seen(usable, tuple(denied), tuple(file for file in usable if file.device not in here))
 
 
 def _mode(place: Place, node: Node) -> str:
@@ -152,18 +163,18 @@ def _rails(place: Place, node: Node, topology: Topology, seen: _Seen, mode: str)
     place.values["rails visible"] = str(len(visible))
     wanted = _next_to(place, node, topology) or {*rails}
     lacking = [name for rail, name in sorted(rails.items()) if rail in wanted - visible]
-    found = f"{len(visible)} of {len(rails)} rails"
+    evidence = f"{len(visible)} of {len(rails)} rails"
     if not lacking:
-        return subject.judged(True, found)
-    found += f", not {listed(lacking)}{'' if wanted == {*rails} else ' next to its GPUs'}"
-    found += f"; its device cgroup denies {_names(seen.denied)}" if seen.denied else ""
+        return subject.judged(True, evidence)
+    evidence += f", not {listed(lacking)}{'' if wanted == {*rails} else ' next to its GPUs'}"
+    evidence += f"; its device cgroup denies {_names(seen.denied)}" if seen.denied else ""
     several = _nodes(place)
     if several is False:
-        return subject.skip(f"{found}; all of its ranks are on this node")
+        return subject.skip(f"{evidence}; all of its ranks are on this node")
     bad = Verdict.FAIL if not visible and several else Verdict.WARN
     closed = [file.device for file in seen.files if file not in usable]
     advice = remedy.exclusive(place, closed[0]) if closed else remedy.rdma_devices(place)
-    return subject.judged(False, found, expected=f"{listed(lacking)} in its /dev", advice=advice, bad=bad)
+    return subject.judged(False, evidence, expected=f"{listed(lacking)} in its /dev", advice=advice, bad=bad)
 
 
 _UNSURE = "in a network namespace other than the node's, maybe the job's"
@@ -177,7 +188,7 @@ def _next_to(place: Place, node: Node, topology: Topology) -> set[int]:
     """Rails nearest to the GPUs of its processes. Raises HostError."""
     rails = {device.name: device.rail for device in topology.rdma}
     rails.update((nic.name, nic.rail) for nic in topology.nics)
-    near = {nic for home in homes.of(place, node).values() if home.gpus for nic in home.nics}
+    near = {nic for home in homes.by_process(place, node).values() if home.gpus for nic in home.nics}
     return {rail for name, rail in rails.items() if name in near and rail is not None}
 
 
@@ -185,7 +196,7 @@ def _nodes(place: Place) -> bool | None:
     """True if the job has ranks on other nodes, None if unknown."""
     for process in place.processes:
         variables = process.environment.variables
-        world, local = ranks.of(variables).world, ranks.local_ranks(variables)
+        world, local = ranks.rank(variables).world, ranks.local_ranks(variables)
         if world is not None and local is not None:
             return world > local
     return None
@@ -210,9 +221,9 @@ def _namespace(place: Place, seen: _Seen, mode: str) -> Iterator[Check]:
     if not closed:
         yield subject.skip("mode exclusive; no device of the node's namespace is in its /dev")
         return
-    found = f"mode exclusive; {_names(closed)} of its /dev in the node's namespace"
+    evidence = f"mode exclusive; {_names(closed)} of its /dev in the node's namespace"
     advice = remedy.exclusive(place, printable(closed[0].device))
-    yield subject.judged(False, found, expected="devices in the namespace of the job", advice=advice)
+    yield subject.judged(False, evidence, expected="devices in the namespace of the job", advice=advice)
 
 
 # -- GIDs ----------------------------------------------------------------------------------
@@ -246,9 +257,9 @@ def _gids(place: Place, node: Node, topology: Topology, seen: _Seen, mode: str) 
     else:
         place.values["rdma devices with gids"] = str(len(roce) - len(lacking))
     if lacking:
-        found = f"{listed(lacking)}: no GID of an interface in its network namespace"
+        evidence = f"{listed(lacking)}: no GID of an interface in its network namespace"
         yield subject.judged(
-            False, found, expected="one or more", advice=remedy.gids(place), bad=Verdict.WARN
+            False, evidence, expected="one or more", advice=remedy.gids(place), bad=Verdict.WARN
         )
     elif not unsure:
         yield subject.judged(True, f"{listed([device.name for device in roce])} have GIDs in its namespace")

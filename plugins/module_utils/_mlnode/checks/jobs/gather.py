@@ -8,7 +8,8 @@ from collections import Counter
 from itertools import islice
 from typing import Iterator, Sequence, Tuple
 
-from ...linux import inside
+from ...linux import inside, job_processes
+from ...linux.cgroup_names import POD
 from ...linux.inside import Storage
 from ...linux.job_processes import NAMESPACES, JobProcess
 from ...model.errors import HostError
@@ -21,11 +22,11 @@ from .model import Node, Place, Process
 _Key = Tuple[object, ...]
 
 
-def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
+def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     """Places of these processes, in the order of their first ones. Raises HostError."""
-    readings.begin(node.host, found)
+    readings.begin(node.host, processes)
     by_key: dict[_Key, list[JobProcess]] = {}
-    for process in found:
+    for process in processes:
         by_key.setdefault(_key(process), []).append(process)
     here = _own(node)
     groups = [*by_key.values()]
@@ -35,7 +36,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     # One list for one child: a fork is the longest part of the look at one job.
     parts = (
         [inside.network(node.host, process, paths) for process in elsewhere.values()],
-        [inside.environment(node.host, process, ranks.known) for process in found],
+        [inside.environment(node.host, process, ranks.known) for process in processes],
         [inside.storage(node.host, process, shared_memory.PATH) for process in firsts],
         [inside.files(node.host, process, [inside.PASSWD]) for process in firsts],
         [inside.devices(node.host, process) for process in firsts],
@@ -46,8 +47,9 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     )
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
-    environments = dict(zip(found, map(inside.environment_of, of_environments)))
-    sharers = Counter(_files(process) for process in found if process.devices)
+    environments = dict(zip(processes, map(inside.environment_of, of_environments)))
+    pods = _pods(node, firsts)
+    sharers = Counter(_files(process) for process in processes if process.devices)
     made = []
     for group, store, answer, files in zip(groups, stores, passwords, devices):
         left = [process for process in group if not environments[process].gone]
@@ -58,6 +60,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
                 storage=store.unknown or Storage(*store.value),
                 own=_differing(group[0], here),
                 sharers=sharers[_files(group[0])],
+                pod=pods.get(group[0].job.id, "") if group[0].job.kind == POD else "",
                 devices=inside.devices_of(files),
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
@@ -68,12 +71,20 @@ _NETS = {*inside.TYPES}
 
 
 def _key(process: JobProcess) -> _Key:
-    return (process.job, process.namespaces, process.root, process.group.path, process.ids)
+    return (process.job, process.namespaces, process.root, process.group, process.ids)
 
 
 def _nets(process: JobProcess) -> tuple[str, ...]:
     """Its namespaces with kernel values."""
     return tuple(process.namespace(kind) for kind in inside.TYPES)
+
+
+def _pods(node: Node, firsts: Sequence[JobProcess]) -> dict[str, str]:
+    """Names of pods by their uid, for readers: without them, their uids are shown."""
+    try:
+        return job_processes.pods(node.host) if any(first.job.kind == POD for first in firsts) else {}
+    except HostError:
+        return {}
 
 
 def _files(process: JobProcess) -> tuple[str, str]:

@@ -30,14 +30,14 @@ class Home(NamedTuple):
         return f"NIC {self.nics[0]}" if self.nics else "no known GPU or NIC"
 
 
-def of(place: Place, node: Node) -> Mapping[int, Home]:
+def by_process(place: Place, node: Node) -> Mapping[int, Home]:
     """Process id → its home. Raises HostError."""
     return node.host.once(
-        f"homes of {[process.pid for process in place.processes]}", lambda: _of(place, node)
+        f"homes of {[process.pid for process in place.processes]}", lambda: _by_process(place, node)
     )
 
 
-def _of(place: Place, node: Node) -> dict[int, Home]:
+def _by_process(place: Place, node: Node) -> dict[int, Home]:
     devices = {process.pid: process.about.devices for process in place.processes}
     gpus = rank_checks.gpus_of(node.host, node.topology, devices)
     return {pid: _home(node, gpus[pid], files) for pid, files in devices.items()}
@@ -49,7 +49,7 @@ def _home(node: Node, gpus: Sequence[str], files: Sequence[str]) -> Home:
         near = [nic for binding in topology.bindings if binding.gpu in gpus for nic in binding.nics]
         at = [gpu.node for gpu in topology.gpus if gpu.address in gpus]
         return Home(tuple(gpus), tuple(dict.fromkeys(near)), _nodes(topology, at))
-    names = {one.device for one in uverbs.every(node.host) if f"/dev/infiniband/{one.name}" in files}
+    names = {file.device for file in uverbs.every(node.host) if f"/dev/infiniband/{file.name}" in files}
     held = [device for device in topology.rdma if device.name in names]
     if len(held) != 1:  # NCCL opens all of them, which says nothing about the one it uses
         return Home((), (), ())

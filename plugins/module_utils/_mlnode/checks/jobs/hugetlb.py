@@ -47,13 +47,13 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
 
 def _pools(node: Node) -> dict[int, int]:
     """KiB of a page → pages, of pools with pages. Raises HostError."""
-    found = {}
+    pools = {}
     for name in node.host.names(POOLS):
         match = _POOL.match(name)
         count = values.number(node.host.text(f"{POOLS}/{name}/nr_hugepages")) if match else None
         if match and count:
-            found[int(match.group(1))] = count
-    return found
+            pools[int(match.group(1))] = count
+    return pools
 
 
 def named(kbytes: int) -> str:
@@ -71,38 +71,40 @@ def _pool(place: Place, node: Node, known: Line, subject: Subject, size: int, co
     place.values[f"hugetlb {name} limit"] = "max" if least is None else str(least.amount)
     words = f"{name} pages: {count} on the node"
     if least is None:
-        found = f"{words}, no limit"
+        evidence = f"{words}, no limit"
         if known.hidden:
-            return subject.unknown(f"{found} is visible; {known.hidden}")
-        return subject.judged(True, found)
+            return subject.unknown(f"{evidence} is visible; {known.hidden}")
+        return subject.judged(True, evidence)
     pages = (least.amount >> 10) // size
-    found = f"{words}, at most {pages} by {known.words(least.group)}"
+    evidence = f"{words}, at most {pages} by {known.words(least.group)}"
     refused = _refused(node, known, name, least)
     if refused:
-        found += f"; {refused} {'request was' if refused == 1 else 'requests were'} refused"
+        evidence += f"; {refused} {'request was' if refused == 1 else 'requests were'} refused"
     advice = remedy.hugetlb(place, name)
     fields = {"source": least.group.folder, "advice": advice}
     if refused:
-        return subject.judged(False, found, expected="no request refused", bad=Verdict.WARN, **fields)
+        return subject.judged(False, evidence, expected="no request refused", bad=Verdict.WARN, **fields)
     if least.amount < pool:
-        return subject.skip(found, **fields)
-    return subject.judged(True, found, source=least.group.folder)
+        return subject.skip(evidence, **fields)
+    return subject.judged(True, evidence, source=least.group.folder)
 
 
 def _least(node: Node, known: Line, name: str) -> Limit | None:
     """Raises HostError."""
-    found = []
+    limits: list[Limit] = []
     for part in _LIMITS[known.version]:
         file = f"hugetlb.{name}.{part}"
         if part.startswith("rsvd") and not _has(node, known, file):  # since Linux 5.7
             continue
         limit = cgroup_files.limit(node.host, known, file)
-        found += [limit] if limit is not None else []
-    return min(found, key=lambda one: one.amount, default=None)
+        limits += [limit] if limit is not None else []
+    return min(limits, key=lambda least: least.amount, default=None)
 
 
 def _has(node: Node, known: Line, file: str) -> bool:
-    return any(cgroup_files.value(node.host, f"{one.folder}/{file}").absent is None for one in known.groups)
+    return any(
+        cgroup_files.value(node.host, f"{group.folder}/{file}").absent is None for group in known.groups
+    )
 
 
 def _refused(node: Node, known: Line, name: str, limit: Limit) -> int:

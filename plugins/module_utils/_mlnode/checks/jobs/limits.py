@@ -83,10 +83,10 @@ def _limit(place: Place, limit: Limit, want: Wanted, rows: dict[int, dict[str, V
         if value.text is None:
             yield subject.unknown(f"{limit.name}: {value.problem}", target=target)
             continue
-        found = _amount(value.text)
-        verdict = Verdict.PASS if _fits(found, want) else Verdict.FAIL
+        amount = _amount(value.text)
+        verdict = Verdict.PASS if _fits(amount, want) else Verdict.FAIL
         advice = remedy.limit(place, limit, want.amount) if verdict is Verdict.FAIL else ""
-        yield subject.made(verdict, f"{limit.name} {found}", target=target, advice=advice)
+        yield subject.made(verdict, f"{limit.name} {amount}", target=target, advice=advice)
 
 
 def _amount(text: str) -> Amount:
@@ -95,17 +95,17 @@ def _amount(text: str) -> Amount:
     return Amount(soft, hard)
 
 
-def _fits(found: Amount, want: Wanted) -> bool:
+def _fits(amount: Amount, want: Wanted) -> bool:
     if want.exact:
-        return found == want.amount
-    pairs = ((want.amount.soft, found.soft), (want.amount.hard, found.hard))
+        return amount == want.amount
+    pairs = ((want.amount.soft, amount.soft), (want.amount.hard, amount.hard))
     return all(parse.is_within(least, number) for least, number in pairs)
 
 
 def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
     """Limit → its declared amount for this job."""
     scope, service = _scope(place.first.job)
-    found: dict[str, Wanted] = {}
+    amounts_wanted: dict[str, Wanted] = {}
     for declaration in node.declarations:
         try:
             spec = declaration.checked_spec(parse.KIND, schema.OPTIONS)
@@ -116,10 +116,10 @@ def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
                     amounts = auto.resolved(setting, context)
                     amount = amounts.get(service, amounts.get(ALL))
                     if amount is not None:
-                        found[limit.name] = amount
+                        amounts_wanted[limit.name] = amount
         except MlnodeError as error:
             node.unclear(declaration, kind.KIND, error)
-    return found
+    return amounts_wanted
 
 
 def _domains(place: Place, scope: str) -> tuple[str, ...]:

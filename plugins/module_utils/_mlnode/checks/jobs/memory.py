@@ -148,12 +148,12 @@ def _judged(place: Place, node: Node, known: Line, subject: Subject, limits: Seq
     """The memory in use that cannot be dropped, against the limit with the least left. Raises HostError."""
     in_use = [(_working_set(node, known, limit), limit) for limit in limits]
     used, limit = max(in_use, key=lambda pair: pair[0] / max(pair[1].amount, 1))
-    found = f"{amount(used)} in use of {amount(limit.amount)} by {known.words(limit.group)}"
+    evidence = f"{amount(used)} in use of {amount(limit.amount)} by {known.words(limit.group)}"
     good = used < _NEAR * limit.amount
     if good and known.hidden:
-        return subject.unknown(f"{found}; {known.hidden}")
+        return subject.unknown(f"{evidence}; {known.hidden}")
     return subject.judged(
-        good, found, expected=f"under {_NEAR:.0%} of the limit", source=limit.group.folder,
+        good, evidence, expected=f"under {_NEAR:.0%} of the limit", source=limit.group.folder,
         advice=remedy.memory(place, limit.group.path), bad=Verdict.WARN,
     )  # fmt: skip
 
@@ -200,13 +200,13 @@ def _high(place: Place, node: Node, known: Line) -> Iterator[Check]:
     words = f"{amount(limit.amount)} by {known.words(limit.group)}"
     advice = remedy.memory(place, limit.group.path)
     if count > 0:
-        found = f"{words}: exceeded {count} times in {readings.seconds(node.host):.2g} s"
-        yield subject.judged(False, found, expected="not exceeded", source=path, advice=advice)
+        evidence = f"{words}: exceeded {count} times in {readings.seconds(node.host):.2g} s"
+        yield subject.judged(False, evidence, expected="not exceeded", source=path, advice=advice)
         return
     near = _judged(place, node, known, subject, limits)
     if before > 0 and near.verdict is Verdict.PASS:
-        found = f"{words}: exceeded {before} times, and not now; {near.found}"
-        yield subject.skip(found, source=path, advice=advice)
+        evidence = f"{words}: exceeded {before} times, and not now; {near.found}"
+        yield subject.skip(evidence, source=path, advice=advice)
     else:
         yield near
 
@@ -256,9 +256,9 @@ def _swap(place: Place, node: Node, known: Line) -> Iterator[Check]:
     limit = (
         "no limit" if least is None else f"a limit of {amount(least.amount)} by {known.words(least.group)}"
     )
-    found = f"{amount(used)} of {known.words(counted[0])} in swap; {limit}"
+    evidence = f"{amount(used)} of {known.words(counted[0])} in swap; {limit}"
     advice = "give it memory, and declare vm.swappiness 1, or swapoff -a"
-    yield subject.judged(not used, found, expected="nothing in swap", advice=advice, bad=Verdict.WARN)
+    yield subject.judged(not used, evidence, expected="nothing in swap", advice=advice, bad=Verdict.WARN)
 
 
 def _swap_is_on(node: Node) -> bool:
@@ -280,8 +280,8 @@ def _swappiness(place: Place, node: Node, known: Line) -> Iterator[Check]:
         yield subject.unknown(wanted.problem, source=_SWAPPINESS)
         return
     path = f"{group.folder}/memory.swappiness"
-    found, expected = values.number(text), values.number(wanted.text)
-    good = found is not None and expected is not None and found <= expected
+    own_number, expected = values.number(text), values.number(wanted.text)
+    good = own_number is not None and expected is not None and own_number <= expected
     yield subject.judged(
         good, f"memory.swappiness {text.strip()}", expected=f"at most vm.swappiness {wanted.text.strip()}",
         source=path, advice=remedy.swappiness(place, wanted.text.strip(), path), bad=Verdict.WARN,
@@ -295,7 +295,7 @@ def _of_processes(place: Place, node: Node) -> Iterator[Check]:
     """Raises HostError."""
     by_nodes: dict[tuple[Home, tuple[int, ...]], list[Process]] = {}
     by_huge: dict[bool | None, list[Process]] = {}
-    homes_of = homes.of(place, node)
+    homes_by_pid = homes.by_process(place, node)
     for process in place.processes:
         try:
             status = job_status.read(node.host, process.pid)
@@ -306,7 +306,7 @@ def _of_processes(place: Place, node: Node) -> Iterator[Check]:
         process.values["memory numa nodes"] = str(len(status.nodes))
         if status.huge is not None:
             process.values["thp"] = "allowed" if status.huge else "disabled"
-        by_nodes.setdefault((homes_of[process.pid], status.nodes), []).append(process)
+        by_nodes.setdefault((homes_by_pid[process.pid], status.nodes), []).append(process)
         by_huge.setdefault(status.huge, []).append(process)
     for (home, nodes), processes in by_nodes.items():
         yield replace(_near(place, node, home, nodes), target=place.target(processes))
@@ -341,8 +341,8 @@ def _thp(place: Place, node: Node, huge: bool | None) -> Check:
     if huge is None:
         return subject.unknown("its status has no THP_enabled, which Linux 5.0 brought")
     advice = "it, or a program that started it, called prctl(PR_SET_THP_DISABLE): start it without that call"
-    found = "transparent huge pages are " + ("allowed" if huge else "disabled by prctl")
-    return subject.judged(huge, found, expected="allowed", advice=advice, bad=Verdict.WARN)
+    evidence = "transparent huge pages are " + ("allowed" if huge else "disabled by prctl")
+    return subject.judged(huge, evidence, expected="allowed", advice=advice, bad=Verdict.WARN)
 
 
 def amount(size: int) -> str:

@@ -55,21 +55,23 @@ def conf_paths(process: Process, passwd: Value, user: int | None) -> list[str]:
     chosen = process.variable(CONF_FILE)
     if chosen:
         return [chosen, file.PATH] if chosen.startswith("/") else [file.PATH]
-    found = inside.home(passwd.text, user) if passwd.text is not None and user is not None else None
-    folder = found or process.variable("HOME") or ""
+    home = inside.home(passwd.text, user) if passwd.text is not None and user is not None else None
+    folder = home or process.variable("HOME") or ""
     return [f"{folder.rstrip('/')}/{_HOME_FILE}", file.PATH] if folder.startswith("/") else [file.PATH]
 
 
 def taken(place: Place, process: Process) -> dict[str, _Taken]:
     """Variables of NCCL in force in a process."""
     variables = process.environment.variables
-    found = {name: _Taken(value, _ENVIRONMENT) for name, value in variables.items() if _is_nccl(name)}
+    variables_taken = {
+        name: _Taken(value, _ENVIRONMENT) for name, value in variables.items() if _is_nccl(name)
+    }
     for path, content in place.confs.items():
         for line in file.parse(content.text or "").lines:
             if _is_nccl(line.name) and ranks.known(line.name) is not None:
                 value = line.value[: values.LONGEST] if ranks.known(line.name) else None
-                found.setdefault(line.name, _Taken(value, printable(f"{path}:{line.number}")))
-    return found
+                variables_taken.setdefault(line.name, _Taken(value, printable(f"{path}:{line.number}")))
+    return variables_taken
 
 
 def _is_nccl(name: str) -> bool:
@@ -153,11 +155,11 @@ def _compared(
         return subject.made(Verdict.FAIL, f"{name} is not set", advice=remedy.nccl_file(place))
     if used.value is not None and _same(name, used.value, want):
         return None
-    found = f"{name}={printable(used.value or '')} from {used.where}"
+    evidence = f"{name}={printable(used.value or '')} from {used.where}"
     if used.of_job:
         advice = f"remove {name} from the job's environment, unless it was set on purpose"
-        return subject.made(Verdict.WARN, found, advice=advice)
-    return subject.made(Verdict.FAIL, found, advice=remedy.nccl_file(place))
+        return subject.made(Verdict.WARN, evidence, advice=advice)
+    return subject.made(Verdict.FAIL, evidence, advice=remedy.nccl_file(place))
 
 
 def _same(name: str, text: str, want: str) -> bool:
@@ -193,12 +195,12 @@ def _lint(
         yield subject.unknown(str(error))
         return
     bad = lint.findings(lines, here)
-    for finding in bad:
-        line = finding.line
+    for evidence in bad:
+        line = evidence.line
         shown = f"={line.value}" if line.value else ""
         yield subject.judged(
-            False, printable(f"{line.name}{shown}: {finding.problem}"), source=line.where,
-            advice=printable(finding.advice), bad=Verdict.FAIL if finding.sure else Verdict.WARN,
+            False, printable(f"{line.name}{shown}: {evidence.problem}"), source=line.where,
+            advice=printable(evidence.advice), bad=Verdict.FAIL if evidence.sure else Verdict.WARN,
         )  # fmt: skip
     if not bad:
         yield subject.judged(True, f"{len(lines)} set: {listed(sorted(variables))}")

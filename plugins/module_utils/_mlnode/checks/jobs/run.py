@@ -74,9 +74,9 @@ class Jobs(NamedTuple):
 def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     """Result of the module node_job. Never writes. Raises MlnodeError."""
     del dry
-    found = look(host, given)
-    document = found.document()
-    result = module_result.result("node_job", found.checks, given["fail_on"])
+    jobs = look(host, given)
+    document = jobs.document()
+    result = module_result.result("node_job", jobs.checks, given["fail_on"])
     return {**result, "places": document["places"], "unseen": document["unseen"]}
 
 
@@ -87,13 +87,13 @@ def look(host: Host, given: Mapping[str, Any]) -> Jobs:
     errors: list[str] = []
     node = Node(host, declared.load_all(host, errors), errors)
     places = tuple(gather.places(node, seen.processes)) if seen.processes else ()
-    found = [
+    placed = [
         (place, check)
         for place in places
         for name, subject in SUBJECTS
         for check in _safely(name, subject, place, node)
     ]
-    checks = [*_general(node, seen, words), *_joined(found)]
+    checks = [*_general(node, seen, words), *_joined(placed)]
     return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
 
 
@@ -114,12 +114,12 @@ def _safely(name: str, subject: Checks, place: Place, node: Node) -> Iterator[Ch
 
 
 class _Word(NamedTuple):
-    """A word that chooses processes. field: of Choice. found: the words to look for, such as the id of a
-    named container; empty if it is not known here."""
+    """A word that chooses processes. field: of Choice. ids: such as the id of a named container; empty if it
+    is not known here."""
 
     label: str
     field: str
-    found: tuple[str, ...]
+    ids: tuple[str, ...]
 
 
 def _words(host: Host, given: Mapping[str, Any]) -> Iterator[_Word]:
@@ -148,15 +148,15 @@ def _words(host: Host, given: Mapping[str, Any]) -> Iterator[_Word]:
 def _choice(words: Sequence[_Word]) -> Choice:
     by_field: dict[str, list[str]] = {}
     for word in words:
-        by_field.setdefault(word.field, []).extend(word.found)
+        by_field.setdefault(word.field, []).extend(word.ids)
     pids = tuple(map(int, by_field.pop("pids", ())))
-    return Choice(pids, **{field: tuple(found) for field, found in by_field.items()})
+    return Choice(pids, **{field: tuple(ids) for field, ids in by_field.items()})
 
 
 def _general(node: Node, seen: job_processes.Seen, words: Sequence[_Word]) -> Iterator[Check]:
     """Checks about the look itself."""
     for word in words:
-        if not any((word.field, one) in seen.met for one in word.found):
+        if not any((word.field, identity) in seen.met for identity in word.ids):
             about = Subject(ASKED, printable(word.label), "/proc")
             yield about.unknown("no such process here")
     if seen.unseen:

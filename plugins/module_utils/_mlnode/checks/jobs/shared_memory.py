@@ -40,18 +40,18 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         return
     place.values["shm size"] = str(storage.size or "unlimited")
     count = _ranks(place)
-    found = f"{_words(storage)}; {count} local {'rank' if count == 1 else 'ranks'}"
+    evidence = f"{_words(storage)}; {count} local {'rank' if count == 1 else 'ranks'}"
     if storage.kind not in _IN_MEMORY:
-        found = f"no tmpfs is at {PATH} ({storage.kind}), so shared memory goes to a disk; {found}"
+        evidence = f"no tmpfs is at {PATH} ({storage.kind}), so shared memory goes to a disk; {evidence}"
         advice = remedy.shm(place, _SIZE)
-        yield subject.judged(False, found, expected="a tmpfs", bad=Verdict.WARN, advice=advice)
+        yield subject.judged(False, evidence, expected="a tmpfs", bad=Verdict.WARN, advice=advice)
         return
     if count < 2:
-        yield subject.skip(f"{found}: not judged, as ranks share it")
+        yield subject.skip(f"{evidence}: not judged, as ranks share it")
         return
     good = not storage.size or storage.size >= _ENOUGH
     yield subject.judged(
-        good, found, expected="1 GiB or more for several ranks", advice=remedy.shm(place, _SIZE),
+        good, evidence, expected="1 GiB or more for several ranks", advice=remedy.shm(place, _SIZE),
         bad=Verdict.FAIL if storage.size <= _USUAL else Verdict.WARN,
     )  # fmt: skip
 

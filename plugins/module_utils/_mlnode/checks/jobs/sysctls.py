@@ -35,7 +35,7 @@ def declared(node: Node) -> list[Own]:
 
 
 def _declared(node: Node) -> list[Own]:
-    found: dict[str, Own] = {}
+    owned: dict[str, Own] = {}
     facts = Facts(node.host)
     release = facts.kernel_release()
     for declaration in node.declarations:
@@ -47,8 +47,8 @@ def _declared(node: Node) -> list[Own]:
         for setting in parsed:
             type_ = _type(setting.key, release)
             if setting.want is not None and type_ in inside.TYPES:
-                found.setdefault(setting.key, Own(setting, type_))
-    return [*found.values()]
+                owned.setdefault(setting.key, Own(setting, type_))
+    return [*owned.values()]
 
 
 def _type(key: str, release: str) -> str:
@@ -100,8 +100,8 @@ def _bad(place: Place, node: Node, own: Own, text: str) -> Check:
         NAME, source=setting.path, severity=info.severity, reason=info.reason, reference=info.source,
         expected=f"{'>= ' if setting.raise_only else ''}{setting.want}",
     )  # fmt: skip
-    found = f"{setting.key} {' '.join(text.split())}"
-    return subject.made(Verdict.FAIL, found, advice=_advice(place, node, own))
+    evidence = f"{setting.key} {' '.join(text.split())}"
+    return subject.made(Verdict.FAIL, evidence, advice=_advice(place, node, own))
 
 
 def _advice(place: Place, node: Node, own: Own) -> str:

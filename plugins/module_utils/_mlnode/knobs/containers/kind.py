@@ -88,7 +88,7 @@ class ContainersKind(Kind):
         if newer and now == text:
             now = f"not read yet by {engine.process} ({engine.restart})"
         obstacle = engine.obstacle(host, topic)
-        refusal = node.refusal(topic, want, context)
+        refusal = resolved.refusal or node.refusal(topic, want, context)
         limited = engine is RUNTIMES["kubelet"] and kubelet.ALLOWED in want.values()
         return Reading(
             path="",
@@ -99,7 +99,7 @@ class ContainersKind(Kind):
             refusal=refusal or ("" if context.runtime else obstacle),
             invalid=resolved.invalid,
             origin=compared(given.others, want),
-            note="; ".join(resolved.notes),
+            note="; ".join(filter(None, [*resolved.notes, given.note])),
             clamped=kubelet.LIMIT if limited else "",
             at_boot=runs or boot.foreign,
         )

@@ -44,7 +44,7 @@ def assigned(host: Host, paths: Iterable[str], table: Sequence[str], topic: str)
     TOML: the engine does not start with it."""
     wanted = [*table, KEYS[topic]]
     return [
-        Assigned(path, entry.line, _values(topic, entry.value), _append(entry.value))
+        Assigned(path, entry.line, _values(topic, path, entry), _append(entry.value))
         for path in paths
         for entry in entries(host, path)
         if [name.casefold() for name in entry.path] == wanted
@@ -53,21 +53,38 @@ def assigned(host: Host, paths: Iterable[str], table: Sequence[str], topic: str)
 
 def entries(host: Host, path: str) -> list[toml.Entry]:
     """Raises HostError."""
+    text = drop_ins.text(host, path)
     try:
-        return [*toml.entries(drop_ins.text(host, path))]
+        text.encode("utf-8")
+        return [*toml.entries(text)]
+    except UnicodeEncodeError as error:
+        raise _broken(path, f"line {text.count(chr(10), 0, error.start) + 1}: expected UTF-8") from error
     except ValueError as error:
-        raise HostError("understand", path, None, f"{error}; correct it first") from error
+        raise _broken(path, str(error)) from error
 
 
-def _values(topic: str, raw: Any) -> dict[str, str]:
+def _broken(path: str, words: str) -> HostError:
+    return HostError("understand", path, None, f"{words}; correct it first")
+
+
+def _values(topic: str, path: str, entry: toml.Entry) -> dict[str, str]:
+    """Raises HostError for a value of another type, with which the engine does not start."""
+    raw = entry.value
     if topic == SHM_SIZE:
+        if not _is_text(raw):
+            raise _broken(path, f"line {entry.line}: expected a text in quotes")
         # Unlike --shm-size, this has factors of 1000 (libpod/runtime_ctr.go: FromHumanSize): 1GiB is 954 MiB.
-        return {SIZE: size_of(str(raw), 1000)}
-    items = [item for item in raw if isinstance(item, str)] if isinstance(raw, list) else []
-    pairs = [item.partition("=") for item in items if item]
+        return {SIZE: size_of(raw, 1000)}
+    if not isinstance(raw, list) or not all(_is_text(item) or isinstance(item, dict) for item in raw):
+        raise _broken(path, f"line {entry.line}: expected a list of texts")
+    pairs = [item.partition("=") for item in raw if item and isinstance(item, str)]
     if topic == ULIMITS:
         return {name: amount_of(value) for name, _equals, value in pairs}
     return {name.strip(): " ".join(value.split()) for name, _equals, value in pairs}
+
+
+def _is_text(raw: Any) -> bool:
+    return isinstance(raw, str) and not isinstance(raw, toml.Word)
 
 
 def _append(raw: Any) -> bool | None:

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Collection, Mapping, Sequence
+import re
+from typing import Collection, Iterable, Mapping, Sequence
 
 from ...engine import declared
 from ...engine.kind import Context
 from ...linux import sysctl_d
-from ...model import values
-from ...model.record import NamedTuple
+from ...model import schema, values
+from ...model.record import NamedTuple, regex
 from ...model.schema import Checked
 from ...model.setting import Setting
 from ..limits import auto as limits_auto
@@ -19,7 +20,7 @@ from ..limits import parse as limits_parse
 from ..limits.parse import LIMITS, UNLIMITED
 from ..sysctl import parse as sysctl_parse
 from . import parse as own
-from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values
+from .parse import SHM_SIZE, SIZE, ULIMITS, Values
 from .runtime import amount_of, numbers_of
 from .schema import AUTO
 from .share import Share, share
@@ -29,13 +30,14 @@ _DEVCONF = "/proc/sys/net/core/devconf_inherit_init_net"
 
 class Resolved(NamedTuple):
     """late: limits that depend on a device which is not there now. least: limits that are a minimum. invalid:
-    why no container would start."""
+    why no container would start. refusal: why some would not, and how to allow it."""
 
     values: Values
     notes: Sequence[str] = ()
     late: Sequence[str] = ()
     least: Collection[str] = ()
     invalid: str = ""
+    refusal: str = ""
 
 
 def resolved(setting: Setting, context: Context, spec: Checked, runtime: str) -> Resolved:
@@ -43,15 +45,53 @@ def resolved(setting: Setting, context: Context, spec: Checked, runtime: str) ->
     topic = own.taken_apart(setting.key)[1]
     if topic == SHM_SIZE:
         return Resolved({SIZE: setting.claim})
+    if setting.claim != AUTO and topic == ULIMITS:
+        return Resolved(own.ulimits(spec))
     if setting.claim != AUTO:
-        return _sysctls(own.sysctls(spec), context, "") if topic == SYSCTLS else Resolved(own.ulimits(spec))
+        asked = _sysctls(own.sysctls(spec), context, "")
+        return asked._replace(refusal=_closed(asked.values, context, spec, runtime)[1])
     host, live = context.host, context.runtime
     release = context.facts.kernel_release() if live else ""
     devconf = (host.value(_DEVCONF).text if live else None) or "0"
     shared = share(declared.expected(host), runtime, release, devconf)
-    if topic == SYSCTLS:
-        return _shared_sysctls(shared, context)
-    return _shared_ulimits(shared, context)
+    if topic == ULIMITS:
+        return _shared_ulimits(shared, context)
+    asked = _shared_sysctls(shared, context)
+    keys, words = _closed(asked.values, context, spec, runtime)
+    left = {key: value for key, value in asked.values.items() if key not in keys}
+    return asked._replace(values=left, notes=[*asked.notes, *([f"left out: {words}"] if words else [])])
+
+
+#: First version whose user namespaces are known to have all files but _NEVER. Up to 6.1, net/core/
+#: sysctl_net_core.c and others do not "export any sysctls to unprivileged users"; only net.ipv4 is open.
+_OPEN_SINCE = (6, 11)
+#: net/xfrm/xfrm_sysctl.c: xfrm_sysctl_init(), net/ipv6/route.c: ip6_route_net_init()
+_NEVER = ("net.core.xfrm_", "net.ipv6.route.")
+_ALWAYS = regex(r"net\.ipv4\.[a-z0-9_]+|net\.ipv[46]\.conf\..+", re.ASCII)
+#: Runtimes that may start a container with its own user namespace, and set its sysctls by themselves
+_WITH_USERS = ("podman", "crio", "kubelet")
+
+
+def is_open(key: str, release: str) -> bool:
+    """True if a container with its own user namespace is known to have the key. release: of the kernel."""
+    if key.startswith(_NEVER):
+        return False
+    version = values.kernel_version(release)
+    return bool(_ALWAYS.fullmatch(key)) or (version is not None and version >= _OPEN_SINCE)
+
+
+def _closed(keys: Iterable[str], context: Context, spec: Checked, runtime: str) -> tuple[list[str], str]:
+    """The keys that a container with its own user namespace may not have, and the guard's words about them;
+    empty if it has all, if the guard is off, and on a build host, whose kernel says nothing."""
+    if runtime not in _WITH_USERS or not context.runtime:
+        return [], ""
+    closed = [key for key in keys if not is_open(key, context.facts.kernel_release())]
+    reason = (
+        f"with this kernel, a container with its own user namespace, such as a rootless one, may have no "
+        f"{', '.join(closed)}, and does not start then"
+    )
+    words = schema.unless_allowed("user_namespaces", reason if closed else "", spec.get("allow", ()))
+    return (closed, words) if words else ([], "")
 
 
 def _sysctls(declared_values: Mapping[str, str], context: Context, note: str) -> Resolved:

@@ -29,13 +29,11 @@ _ROOT = "/root/.config/containers/containers.conf"
 #: Before podman 6, one file after the other. From podman 6, the first of three main files, and then drop-ins
 #: of all folders in the order of their names. A file in a later folder hides an equal name in an earlier one
 #: (container-libs, storage/pkg/configfile/parse.go).
-_MAIN_6 = (_ROOT, _NODE, _VENDOR)
 _FOLDERS_6 = (
     f"{_VENDOR}.d",
     "/usr/share/containers/containers.rootful.conf.d",
     _FOLDER,
     "/etc/containers/containers.rootful.conf.d",
-    f"{_ROOT}.d",
 )
 _VERSION = re.compile(r"\b([0-9]{1,3})\.[0-9]")
 
@@ -47,28 +45,45 @@ class _Order(NamedTuple):
     after: Sequence[str]
 
 
+class _OfRoot(NamedTuple):
+    """Root's own files. unread: why they are not known; empty if they are."""
+
+    main: Sequence[str] = ()
+    drop_ins: Sequence[str] = ()
+    unread: str = ""
+
+
+def _of_root(host: Host) -> _OfRoot:
+    """Raises HostError for root; other users may look at all the rest."""
+    try:
+        return _OfRoot(_existing(host, _ROOT), _drop_ins(host, f"{_ROOT}.d"))
+    except HostError as error:
+        if host.is_superuser():
+            raise
+        return _OfRoot(unread=f"files of root are not considered: {error}")
+
+
+def _existing(host: Host, *paths: str) -> list[str]:
+    return [path for path in paths if host.exists(path)]
+
+
 def _drop_ins(host: Host, folder: str) -> list[str]:
     return [f"{folder}/{name}" for name in sorted(host.names(folder)) if name.endswith(".conf")]
 
 
-def _until_5(host: Host, own: str) -> _Order:
+def _until_5(host: Host, own: str, root: _OfRoot) -> _Order:
     node = _drop_ins(host, _FOLDER)
-    of_root = [path for path in (_ROOT,) if host.exists(path)]
     return _Order(
-        [
-            *(path for path in (_VENDOR, _NODE) if host.exists(path)),
-            *(path for path in node if path < own),
-        ],
-        [*(path for path in node if path > own), *of_root, *_drop_ins(host, f"{_ROOT}.d")],
+        [*_existing(host, _VENDOR, _NODE), *(path for path in node if path < own)],
+        [*(path for path in node if path > own), *root.main, *root.drop_ins],
     )
 
 
-def _from_6(host: Host, own: str) -> _Order:
-    main = [path for path in _MAIN_6 if host.exists(path)][:1]
-    files: dict[str, str] = {}
-    for path in (path for folder in _FOLDERS_6 for path in _drop_ins(host, folder)):
-        if not host.is_link(path):
-            files[path.rpartition("/")[2]] = path
+def _from_6(host: Host, own: str, root: _OfRoot) -> _Order:
+    main = [*root.main, *_existing(host, _NODE, _VENDOR)][:1]
+    drop_ins = [*(path for folder in _FOLDERS_6 for path in _drop_ins(host, folder)), *root.drop_ins]
+    # The last of several files with one name
+    files = {path.rpartition("/")[2]: path for path in drop_ins if not host.is_link(path)}
     name = own.rpartition("/")[2]
     return _Order(
         [*main, *(files[other] for other in sorted(files) if other < name)],
@@ -84,11 +99,13 @@ class Podman(Runtime):
     usual: Values = {"nofile": "1048576", "nproc": "32768"}
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
-        own = self.file(name)
+        own, root = self.file(name), _of_root(host)
         older, newer = (
-            lists.given(host, _TABLE, topic, own, order(host, own), want) for order in (_until_5, _from_6)
+            lists.given(host, _TABLE, topic, own, order(host, own, root), want)
+            for order in (_until_5, _from_6)
         )
-        return older if older == newer or not _is_6(host) else newer
+        given = older if older == newer or not _is_6(host) else newer
+        return given._replace(note=root.unread)
 
     def files(self, host: Host, name: str, wants: Mapping[str, Values]) -> list[BootFile]:
         others = {topic: self.given(host, topic, name, want).others for topic, want in wants.items()}
@@ -98,7 +115,7 @@ class Podman(Runtime):
         return [BootFile(self.file(name), content)]
 
     def sources(self, host: Host, topic: str) -> list[str]:
-        files = (_from_6 if _is_6(host) else _until_5)(host, "")
+        files = (_from_6 if _is_6(host) else _until_5)(host, "", _of_root(host))
         return lists.sources(host, (*files.before, *files.after), _TABLE, topic)
 
 

@@ -33,7 +33,7 @@ class Given(NamedTuple):
 
     now: values of all its files. others: values of others that mlnode's file repeats, as a list replaces the
     previous one. where: the place of the last list. beaten: the place of a line that is read after mlnode's
-    and takes values from it; empty if none does. own: values of mlnode's own file.
+    and takes values from it; empty if none does. own: values of mlnode's own file. note: a remark on these.
     """
 
     now: Values
@@ -41,6 +41,7 @@ class Given(NamedTuple):
     where: str = ""
     beaten: str = ""
     own: Values = {}
+    note: str = ""
 
 
 class Runtime:

@@ -14,7 +14,10 @@ AUTO = "auto"
 RUNTIMES = ("podman", "docker", "crio", "containerd", "kubelet")
 
 #: Name for `allow` → changes that it permits
-GUARDS = {"unknown": "sysctls that may have one value for the whole machine"}
+GUARDS = {
+    "unknown": "sysctls that may have one value for the whole machine",
+    "user_namespaces": "sysctls that a container with its own user namespace does not have on this kernel",
+}
 
 _SIZE = regex(r"([1-9][0-9]{0,18})[ ]?([KMGT]i?B?|B)?\Z", re.ASCII | re.IGNORECASE)
 
@@ -87,6 +90,9 @@ OPTIONS: Table = {
 
         V(unknown) takes sysctls of network and IPC namespaces that are not known. With a key that a container
         does not have, no container starts.
+
+        V(user_namespaces) takes sysctls such as C(net.core.somaxconn) on older kernels. A container with its
+        own user namespace does not have them there, and rootless containers of Podman do not start.
         """,
     ),
 }

@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import pathlib
 import shutil
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
-from mlnode.engine import boot_run, revert
+from mlnode.agent import without_origin
+from mlnode.engine import boot_run, origin, revert
 from mlnode.linux import toml
 from mlnode.model.errors import DeclarationError, RefusedError
 from mlnode.model.setting import Layer
@@ -115,6 +117,21 @@ def test_podman_6_reads_one_main_file(tmp_path: pathlib.Path) -> None:
     assert (str(row.status), "it says 'nonsense" in row.reason) == ("unknown", True)
 
 
+def test_files_of_root_come_last_and_others_may_not_see_them(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/root/.config/containers/containers.conf", '[containers]\nshm_size = "1"\n')
+    apply(machine, sysctls=SYSCTLS)
+    assert told(look(machine, shm_size="2GiB")) == {"podman.shm_size": "overridden"}
+
+    machine.unreadable["/root/.config/containers/containers.conf.d"] = errno.EACCES
+    assert told(look(machine, sysctls=SYSCTLS)) == {"podman.sysctls": "unknown"}
+    monkeypatch.setattr(machine, "is_superuser", lambda: False)
+    row = look(machine, sysctls=SYSCTLS)["podman.sysctls"]
+    assert (str(row.status), row.reading.note.partition(":")[0]) == ("ok", "files of root are not considered")
+
+
 def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     apply(machine, sysctls=SYSCTLS)
@@ -125,6 +142,26 @@ def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> No
     assert str(row.status) == "unknown"
     assert row.reason.startswith(f"cannot understand {NODE}: line 3: expected a value, got ''")
     assert machine.read(PODMAN) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"[containers]\nshm_size = 65536\n", "line 2: expected a text in quotes"),
+        (b"[containers]\n\ndefault_sysctls = 'a=1'\n", "line 3: expected a list of texts"),
+        (b"[containers]\ndefault_sysctls = [1]\n", "line 2: expected a list of texts"),
+        (b"[containers]\n# \xff\n", "line 2: expected UTF-8"),
+    ],
+)
+def test_types_that_podman_refuses(tmp_path: pathlib.Path, text: bytes, said: str) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put(NODE, text)
+    rows = apply(machine, sysctls=SYSCTLS, shm_size="1GiB")
+    assert [row.reason for row in rows.values() if str(row.status) == "unknown"]
+    assert {row.reason for row in rows.values() if str(row.status) == "unknown"} == {
+        f"cannot understand {NODE}: {said}; correct it first"
+    }
+    assert not machine.exists(PODMAN)
 
 
 def test_a_file_of_the_runtime_layer_alone_is_not_written(tmp_path: pathlib.Path) -> None:
@@ -244,6 +281,25 @@ def test_a_node_that_is_a_container_cannot_give_more_than_it_has(tmp_path: pathl
     with pytest.raises(RefusedError, match=r"would start with memlock unlimited, as this container may not"):
         apply(machine, ulimits={"memlock": "unlimited"})
     assert set(told(apply(machine, ulimits={"memlock": 8388608})).values()) == {"changed"}
+
+
+RELEASE = "/proc/sys/kernel/osrelease"
+
+
+def test_older_kernels_close_files_to_user_namespaces(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put(RELEASE, "5.14.0-503.el9.x86_64\n")
+    declare(machine, "sysctl", {"settings": {**SYSCTLS, "net.ipv4.tcp_fin_timeout": 30}})
+    row = apply(machine, sysctls="auto")["podman.sysctls"]
+    assert row.reading.want == "net.ipv4.tcp_fin_timeout=30"
+    assert "may have no net.core.somaxconn, and does not start then" in row.reading.note
+    with pytest.raises(RefusedError, match=r"no net\.core\.somaxconn, .* allow: \[user_namespaces\]"):
+        apply(machine, sysctls=SYSCTLS)
+    row = apply(machine, sysctls="auto", allow=["user_namespaces"])["podman.sysctls"]
+    assert row.reading.want == "net.core.somaxconn=4096, net.ipv4.tcp_fin_timeout=30"
+    machine.put(RELEASE, "6.11.0\n")
+    machine.forget()
+    assert told(look(machine, sysctls=SYSCTLS)) == {"podman.sysctls": "ok"}
 
 
 # -- docker --------------------------------------------------------------------------------
@@ -498,6 +554,17 @@ def test_the_boot_service_restores_a_file(tmp_path: pathlib.Path) -> None:
     request = door.request("site", "containers", {"shm_size": "1GiB"}, alone=True)
     _outcome, errors = boot_run.apply_each(machine, request)
     assert (errors, machine.read(PODMAN)) == ([], written)
+
+
+def test_a_revert_without_origin_names_the_members_that_stay(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman", "dockerd")
+    apply(machine, shm_size="1GiB")
+    for path in (origin.PATH, origin.COPY):
+        machine.remove(path)
+    machine.forget()
+    removal = without_origin.remove(machine)
+    assert not machine.exists(PODMAN)
+    assert removal.stays == (f"containers.docker.shm_size = 1073741824 at the next boots, from {DOCKER}:2",)
 
 
 def test_every_line_that_sets_it(tmp_path: pathlib.Path) -> None:

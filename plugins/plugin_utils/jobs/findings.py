@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,8 +13,8 @@ from ...module_utils._mlnode.checks.model import BAD, Verdict
 from ...module_utils._mlnode.model.setting import Severity
 from ..fleet_report.names import few, natural
 from . import joined, odd
-from .model import Finding, Job, Rank
-from .names import amount, is_number, numbered, runs, short, who
+from .model import OF_ENVIRONMENT, Finding, Job, Rank
+from .names import is_number, numbered, runs, short, told_apart, who
 from .odd import Groups, Odd, Unlike
 
 #: Verdicts from the worst on
@@ -27,6 +28,10 @@ _LOGGING = ("nccl NCCL_DEBUG", "env NCCL_DEBUG", "env TORCH_DISTRIBUTED_DEBUG")
 
 #: Groups and names of values in a line
 _GROUPS, _NAMES = 4, 4
+
+#: Characters of a reason: a file of a task's control group, and an error
+_REASON = 300
+_NUMBER = re.compile("[0-9]+")
 
 _ODD = "start these ranks like the others; mlnode job on the node has the remedy for each value"
 _GROUPED = "find the cause of the groups: image, launcher, group of nodes"
@@ -54,14 +59,22 @@ def judge(job: Job, unanswered: Sequence[str] = ()) -> Judged:
     """unanswered: nodes without an answer, on which ranks of any job may run."""
     ranks = job.ranks
     world = joined.world(ranks)
-    compared = [odd_values for members in _classes(ranks) for odd_values in _compared(members)]
-    findings = [finding for some in compared for finding in some]
+    compared = [pair for members in _classes(ranks) for pair in _compared(members)]
+    findings = [finding for _name, some in compared for finding in some]
     findings += [*_unknown(ranks), *_numbers(job, world, unanswered), *_nodes(job), *_doubt(job)]
     findings.sort(key=_rank)
     verdict = next((worst for worst in BAD if any(item.verdict is worst for item in findings)), Verdict.PASS)
     numbers = {rank.number for rank in ranks if rank.number is not None}
-    alike = sum(not some for some in compared)
-    return Judged(job, tuple(findings), verdict, alike, len(numbers) or len(ranks), world)
+    numbers -= {number for number in numbers if world and number >= world}
+    return Judged(job, tuple(findings), verdict, _alike(compared, ranks), len(numbers) or len(ranks), world)
+
+
+def _alike(compared: Sequence[tuple[str, Sequence[Finding]]], ranks: Sequence[Rank]) -> int:
+    """Number of values that all ranks share: an unknown one may differ."""
+    closed = {name for rank in ranks for name in rank.unknown}
+    unread = OF_ENVIRONMENT if any(rank.is_unread for rank in ranks) else ()
+    names = {name for name, _some in compared} - {name for name, some in compared if some} - closed
+    return sum(not name.startswith(unread) for name in names)
 
 
 def _rank(finding: Finding) -> tuple[object, ...]:
@@ -96,20 +109,20 @@ def _classes(ranks: Sequence[Rank]) -> list[list[Rank]]:
     return [[rank for rank in ranks if rank.number is not None], helpers]
 
 
-def _compared(ranks: Sequence[Rank]) -> Iterator[list[Finding]]:
-    """Findings of each value."""
+def _compared(ranks: Sequence[Rank]) -> Iterator[tuple[str, list[Finding]]]:
+    """Each value that some ranks have, and its findings; none if all known ones are alike."""
     for name, texts, unknown in odd.values(ranks):
         result = odd.compare(name, ranks, texts, unknown)
         if isinstance(result, Groups):
-            yield [_grouped(name, result, ranks)]
+            yield name, [_grouped(name, result, ranks)]
         elif isinstance(result, Unlike):
-            yield [_unlike(name, result, [ranks[at] for at in texts])]
+            yield name, [_unlike(name, result, [ranks[at] for at in texts])]
         else:
-            yield [_odd(name, item, ranks) for item in result]
+            yield name, [_odd(name, item, ranks) for item in result]
 
 
 def _odd(name: str, item: Odd, ranks: Sequence[Rank]) -> Finding:
-    actual, others = amount(name, item.text), amount(name, item.others)
+    actual, others = told_apart(name, (item.text, item.others))
     with_local = "" if item.local is None else f" with local rank {item.local}"
     text = f"{short(name)}: {actual}; {item.of} other{'' if item.of == 1 else 's'}{with_local}: {others}"
     verdict = Verdict.WARN if name.startswith(_LOGGING) else Verdict.FAIL
@@ -120,9 +133,10 @@ def _odd(name: str, item: Odd, ranks: Sequence[Rank]) -> Finding:
 
 
 def _grouped(name: str, result: Groups, ranks: Sequence[Rank]) -> Finding:
+    groups = result.groups[:_GROUPS]
     parts = [
-        f"{amount(name, text)} on {len(members)} ({who([ranks[at] for at in members])})"
-        for text, members in result.groups[:_GROUPS]
+        f"{words} on {len(members)} ({who([ranks[at] for at in members])})"
+        for words, (_text, members) in zip(told_apart(name, [text for text, _members in groups]), groups)
     ]
     rest = len(result.groups) - _GROUPS
     parts += [f"and {rest} more"] if rest > 0 else []
@@ -137,14 +151,18 @@ def _unlike(name: str, result: Unlike, ranks: Sequence[Rank]) -> Finding:
 
 
 def _unknown(ranks: Sequence[Rank]) -> Iterator[Finding]:
-    """A line for each reason, with all values and ranks that have it."""
-    by_why: dict[str, tuple[dict[str, None], dict[int, Rank]]] = {}
+    """A line for each reason, with all values and ranks that have it. Reasons that differ in numbers alone
+    are one, such as paths with the process id of each rank."""
+    by_why: dict[str, tuple[dict[str, None], dict[str, None], dict[int, Rank]]] = {}
     for at, rank in enumerate(ranks):
         for name, why in rank.unknown.items():
-            names, some = by_why.setdefault(why, ({}, {}))
-            names[name] = None
+            reasons, names, some = by_why.setdefault(_NUMBER.sub("N", why), ({}, {}, {}))
+            reasons[why] = names[name] = None
             some[at] = rank
-    for why, (names, some) in by_why.items():
+    for reasons, names, some in by_why.values():
+        why = short(next(iter(reasons)), _REASON) + (
+            f" and {len(reasons) - 1} like it" if len(reasons) > 1 else ""
+        )
         listed = [*map(short, names)]
         more = f" and {len(listed) - _NAMES} more" if listed[_NAMES:] else ""
         text = f"{', '.join(listed[:_NAMES])}{more}: {why}"
@@ -183,7 +201,9 @@ def _missing(job: Job, world: int, ranks: Sequence[Rank], unanswered: Sequence[s
         return
     missing = sum(last - first + 1 for first, last in gaps)
     lost = f"; without an answer: {few(sorted(unanswered, key=natural))}" if unanswered else ""
-    text = f"{missing} of {world} ranks were seen on no node{lost}"
+    unread = sum(rank.number is None and rank.is_unread for rank in job.ranks)
+    hidden = f"; rank numbers of {unread} process{'' if unread == 1 else 'es'} are unknown" if unread else ""
+    text = f"{missing} of {world} ranks were seen on no node{lost}{hidden}"
     word = "rank" if missing == 1 else "ranks"
     yield _finding(
         Verdict.UNKNOWN, "missing", [], text,
@@ -194,8 +214,8 @@ def _missing(job: Job, world: int, ranks: Sequence[Rank], unanswered: Sequence[s
 def _nodes(job: Job) -> Iterator[Finding]:
     """Nodes of the job on which no process was seen, and numbers of processes if ranks have no numbers."""
     counts = Counter(rank.node for rank in job.ranks)
-    claims = Counter(rank.values.get(_OF_NODES, "") for rank in job.ranks)
-    claim = claims.most_common(1)[0][0]
+    claims = Counter(rank.values.get(_OF_NODES, "") for rank in job.ranks if not rank.is_unread)
+    claim = max(claims, key=lambda text: claims[text], default="")
     total = int(claim) if is_number(claim) else 0
     if total > len(counts):
         text = f"the job has {total} nodes, and its processes were seen on {len(counts)}"

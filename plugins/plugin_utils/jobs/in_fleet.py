@@ -13,8 +13,8 @@ from ..fleet_report import model
 from ..fleet_report.model import Fleet
 from . import report
 from .findings import Judged
-from .model import Finding
-from .names import amount
+from .model import OF_ENVIRONMENT, Finding
+from .names import amount, told_apart
 
 #: Heading of the columns
 MODULE = "job"
@@ -51,11 +51,13 @@ def _checks(judged: Judged) -> dict[str, list[dict[str, Any]]]:
         for node in item.nodes:
             _note(nodes[node], judged, item)
     closed: dict[str, set[str]] = {node: set() for node in nodes}
+    unread = {rank.node for rank in judged.job.ranks if rank.is_unread}
     for rank in judged.job.ranks:
         closed[rank.node] |= rank.unknown.keys()
     # The other nodes pass a value: otherwise the report would say that they report nothing about it.
     for item in [item for item in bad if item.of][:_COMPARED]:
-        for node in nodes.keys() - item.nodes:
+        hidden = unread if item.value.startswith(OF_ENVIRONMENT) else set()
+        for node in nodes.keys() - item.nodes - hidden:
             if item.value not in closed[node] | nodes[node].keys():
                 others = amount(item.value, item.others)
                 passed = _made(judged.job.name, item.value, str(Verdict.PASS), "", others, "")
@@ -67,7 +69,7 @@ def _note(checks: dict[str, dict[str, Any]], judged: Judged, item: Finding) -> N
     """Add a deviation. Two deviations in one value are one check with the worse verdict: a report has one
     finding for each name."""
     # The ranks are in the table of jobs: here, nodes with the same deviation share a line.
-    others, own = (amount(item.value, text) for text in (item.others, item.found))
+    own, others = told_apart(item.value, (item.found, item.others))
     actual = own if item.of else item.text
     target = item.value or item.kind
     known = checks.get(target)

@@ -10,6 +10,7 @@ differ. Pods of one job may have different users, as those with user namespaces.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -21,8 +22,13 @@ SLURM = "slurm"
 _POD, _OTHER = "pod", "other"
 
 _ADDRESS, _PORT = "env MASTER_ADDR", "env MASTER_PORT"
-#: Names of this machine, which connect no nodes
-_LOOPBACK = ("localhost", "127.", "::1")
+#: Names of this machine, which connect no nodes (RFC 6761, 6.3; RFC 1122, 3.2.1.3; /etc/hosts of Debian and
+#: Fedora)
+_LOOPBACK = re.compile(
+    r"(?:.+\.)?localhost[46]?(?:\.localdomain[46]?)?|ip6-(?:localhost|loopback)|127(?:\.[0-9]+){1,3}|0\.0\.0\.0"
+    r"|\[?::1?\]?",
+    re.ASCII | re.IGNORECASE,
+)
 
 #: Kinds with ids of 36 or 64 characters, and the digits that docker and podman show
 _LONG, _SHOWN = (_POD, "container"), 12
@@ -71,8 +77,14 @@ def world(ranks: Iterable[Rank]) -> int:
 
 def rendezvous(ranks: Iterable[Rank]) -> tuple[str, str]:
     """Most frequent address and port at which ranks meet; empty texts if none is known."""
-    met = Counter((rank.values.get(_ADDRESS, ""), rank.values.get(_PORT, "")) for rank in ranks)
+    read = (rank.values for rank in ranks if not rank.is_unread)
+    met = Counter((values.get(_ADDRESS, ""), values.get(_PORT, "")) for values in read)
     return met.most_common(1)[0][0] if met else ("", "")
+
+
+def _meeting_node(place: Place) -> str:
+    """Node of a rendezvous within one node; empty for any other."""
+    return place.node if _LOOPBACK.fullmatch(rendezvous(place.ranks)[0]) else ""
 
 
 def repeated(places: Sequence[Place]) -> dict[int, list[Rank]]:
@@ -95,8 +107,7 @@ def _together(place: Place) -> _Together | None:
     if size < 2 or len(_numbers([place])) >= size:
         return None
     user = "" if place.kind == _POD else place.ranks[0].values.get("user", "")
-    met = rendezvous(place.ranks)
-    return _Together(place.kind, user, size, met, place.node if met[0].startswith(_LOOPBACK) else "")
+    return _Together(place.kind, user, size, rendezvous(place.ranks), _meeting_node(place))
 
 
 # -- jobs with one id ------------------------------------------------------------------------------
@@ -117,11 +128,12 @@ def _of_one_id(places: Sequence[Place]) -> list[Job]:
 def _starts(places: Sequence[Place]) -> list[Sequence[Place]]:
     """Several jobs with one id, as two clusters may have, or steps of one job: each has its own rendezvous or
     world size and most of its ranks, and their rank numbers are the same. Otherwise all is one job."""
-    parts: dict[tuple[int, tuple[str, str]], list[Place]] = {}
+    parts: dict[tuple[int, tuple[str, str], str], list[Place]] = {}
     for place in places:
-        parts.setdefault((world(place.ranks), rendezvous(place.ranks)), []).append(place)
+        start = world(place.ranks), rendezvous(place.ranks), _meeting_node(place)
+        parts.setdefault(start, []).append(place)
     if len(parts) < 2 or not all(
-        size > 1 and len(_numbers(part)) * _OF >= size * _PART for (size, _where), part in parts.items()
+        size > 1 and len(_numbers(part)) * _OF >= size * _PART for (size, *_where), part in parts.items()
     ):
         return [places]
     return [*parts.values()] if repeated(places) else [places]
@@ -175,13 +187,19 @@ def _joined(together: _Together, places: Sequence[Place], where: str) -> Job:
 
 
 def _unique(joined: Sequence[Job]) -> list[Job]:
-    """A name that several jobs have gets a number."""
+    """A name that several jobs have gets a number. MASTER_ADDR in a name may be any text, such as a name with
+    a number."""
     often = Counter(names.short(job.name) for job in joined)
+    taken = {name for name, number in often.items() if number == 1}
     seen: Counter[str] = Counter()
     named = []
     for job in joined:
         name = names.short(job.name)
         seen[name] += 1
-        number = f" ({seen[name]} of {often[name]})" if often[name] > 1 else ""
-        named.append(job._replace(name=f"{name}{number}"))
+        number = f"{seen[name]} of {often[name]}"
+        own = name if often[name] == 1 else f"{name} ({number})"
+        while often[name] > 1 and own in taken:
+            own = f"{own} ({number})"
+        taken.add(own)
+        named.append(job._replace(name=own))
     return named

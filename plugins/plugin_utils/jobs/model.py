@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.model import Verdict
@@ -12,6 +13,16 @@ from ..answer_forms import Maybe, Table, count, fields, line, lines, list_of, na
 
 #: Namespace of a place that shares the node's own
 HOST = "host"
+
+#: Text for a value that a rank does not have
+ABSENT = "not set"
+#: Between the values of a rank and its workers
+_AND = " | "
+
+#: Name in `unknown` of an environment that was not read, or not all of it, and beginnings of the names of its
+#: values. It overrides the files of NCCL.
+ENVIRONMENT = "environment"
+OF_ENVIRONMENT = ("env ", "nccl ", "world size")
 
 _texts = names(line, line)
 
@@ -62,6 +73,11 @@ class Rank(NamedTuple):
     local: int | None
     values: Mapping[str, str]
     unknown: Mapping[str, str]
+
+    @property
+    def is_unread(self) -> bool:
+        """True if its variables are unknown: not all of its environment was read."""
+        return ENVIRONMENT in self.unknown
 
 
 class Place(NamedTuple):
@@ -146,16 +162,31 @@ def _rank(
     common: Mapping[str, str],
     unknown: Mapping[str, str],
 ) -> Rank:
-    texts: dict[str, dict[str, None]] = {}
+    texts: dict[str, dict[str, None]] = {name: {text: None} for name, text in common.items()}
+    own: dict[str, dict[str, None]] = {}
     closed = dict(unknown)
     for process in processes:
         closed.update(process.get("unknown", {}))
-        for name, text in process["values"].items():
-            texts.setdefault(name, {})[text] = None
-    own = {name: " | ".join(sorted(some)) for name, some in texts.items()}
+        size = {} if process["world"] is None else {"world size": str(process["world"])}
+        for name, text in {**process["values"], **size}.items():
+            own.setdefault(name, {})[text] = None
+    unread = OF_ENVIRONMENT if ENVIRONMENT in closed else ()
+    values = {
+        name: _joined(some)
+        for name, some in {**texts, **own}.items()
+        if name not in closed and not name.startswith(unread)
+    }
     first = processes[0]
-    if first["world"] is not None:
-        own["world size"] = str(first["world"])
-    values = {name: text for name, text in {**common, **own}.items() if name not in closed}
     pids = tuple(sorted(process["pid"] for process in processes))
     return Rank(node, place, pids, first["rank"], first["world"], first["local_rank"], values, closed)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Values of a rank and its workers as one text, which is another one for other values: a value that looks
+    like several, or like none, is in quotes."""
+    return _AND.join(
+        json.dumps(text, ensure_ascii=False)
+        if _AND in text or text == ABSENT or text.startswith('"')
+        else text
+        for text in sorted(texts)
+    )

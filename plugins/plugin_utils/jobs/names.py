@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from ..fleet_report.names import few, natural
@@ -12,12 +13,16 @@ from .model import Rank
 #: Nodes that a line names one by one with their ranks, and runs of numbers or pids in a line
 _NODES, _RUNS = 4, 6
 
-#: Names that begin like this are amounts of bytes, from the limits and files of the kernel
-_BYTES = ("limit memlock", "limit stack", "memory", "shm", "hugetlb")
+#: Values in bytes, from the limits and files of the kernel
+_BYTES = re.compile(
+    r"limit (?:memlock|stack|core) (?:soft|hard)|memory (?:limit|high|swap limit)|shm size|hugetlb .+ limit"
+)
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 #: Characters of a name or value in a line; a path of NCCL_TOPO_FILE fits
 _CHARACTERS = 100
+#: Characters before a difference of two long values: the name of a device or a folder
+_BEFORE = 20
 
 #: Digits that a number of people's texts has at most: 2^64 has 20
 _DIGITS = 20
@@ -65,7 +70,7 @@ def _words(ranks: Sequence[Rank]) -> str:
 
 def amount(name: str, text: str) -> str:
     """A value for readers: bytes with their unit."""
-    if not (name.startswith(_BYTES) and is_number(text)):
+    if not (_BYTES.fullmatch(name) and is_number(text)):
         return short(text) or '""'
     number, unit = float(text), 0
     while number >= 1024 and unit < len(_UNITS) - 1:
@@ -73,9 +78,30 @@ def amount(name: str, text: str) -> str:
     return f"{number:.4g} {_UNITS[unit]}"
 
 
-def short(text: str) -> str:
+def told_apart(name: str, texts: Sequence[str]) -> list[str]:
+    """Different values for readers, as amount(). Those that would look the same are shown from their first
+    difference on, and amounts with all of their digits."""
+    alike: dict[str, list[str]] = {}
+    for text in texts:
+        alike.setdefault(amount(name, text), []).append(text)
+    words: dict[str, str] = {}
+    for shown, some in alike.items():
+        signs = enumerate(zip(*some))
+        begin = next((at for at, column in signs if len({*column}) > 1), min(map(len, some)))
+        is_short = all(len(text) <= _CHARACTERS for text in some)
+        for text in some:
+            words[text] = shown if len(some) == 1 else text if is_short else _from(text, begin)
+    return [words[text] for text in texts]
+
+
+def _from(text: str, begin: int) -> str:
+    """The part of a text from a difference on, with some of it before."""
+    return short(f"...{text[max(begin - _BEFORE, 0) :]}")
+
+
+def short(text: str, most: int = _CHARACTERS) -> str:
     """A name or value that leaves room for others in its line. The document has all of it."""
-    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 3]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def is_number(text: str) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from .model import Rank
+from .model import ABSENT, OF_ENVIRONMENT, Rank
 from .names import is_number
 
 #: Numerator and denominator of the majority, for a comparison of whole numbers
@@ -27,11 +27,8 @@ _LEAST = 3
 
 #: Sizes that the kernel derives from the memory of a node. Nodes of one model differ by the memory that
 #: firmware and kernel reserve; one missing module of 32 is 3 percent.
-_OF_MEMORY = ("memory", "shm")
+_OF_MEMORY = ("memory limit", "memory high", "memory swap limit", "shm size")
 _TOLERANCE = 0.02
-
-#: Text for a value that a rank does not have
-ABSENT = "not set"
 
 
 class Odd(NamedTuple):
@@ -89,7 +86,7 @@ def compare(name: str, ranks: Sequence[Rank], texts: Mapping[int, str], unknown:
 
 
 def _grouped(name: str, texts: Mapping[int, str]) -> _Groups:
-    alike = _close({*texts.values()}, texts) if name.startswith(_OF_MEMORY) else {}
+    alike = _close({*texts.values()}, texts) if name in _OF_MEMORY else {}
     groups: _Groups = {}
     for at, text in texts.items():
         groups.setdefault(alike.get(text, text), []).append(at)
@@ -162,5 +159,7 @@ def values(ranks: Sequence[Rank]) -> Iterator[tuple[str, dict[int, str], frozens
             texts.setdefault(name, {})[at] = text
         for name in rank.unknown:
             unknown.setdefault(name, set()).add(at)
+    unread = {at for at, rank in enumerate(ranks) if rank.is_unread}
     for name, some in texts.items():
-        yield name, some, frozenset(unknown.get(name, ()))
+        closed = unread if name.startswith(OF_ENVIRONMENT) else set()
+        yield name, some, frozenset(closed.union(unknown.get(name, ())))

@@ -90,8 +90,11 @@ def report(results: Mapping[str, Any], fail_on: str = "unknown") -> Report:
 
 def _without_found(checks: Checks) -> Checks:
     """Without checks of a node for a job that another node has."""
+    # A job may be asked for twice, as by its name and its uid.
     lacking = Counter(
-        check["target"] for some in checks.values() for check in some if check["name"] == _ASKED
+        target
+        for some in checks.values()
+        for target in {check["target"] for check in some if check["name"] == _ASKED}
     )
     return {
         node: [check for check in some if check["name"] != _ASKED or lacking[check["target"]] >= len(checks)]
@@ -147,7 +150,9 @@ def _job_row(judged: Judged) -> tuple[str, ...]:
 
 def seen(judged: Judged) -> str:
     """Such as `511 of 512`."""
-    return f"{judged.ranks_seen} of {judged.world}" if judged.world else f"{judged.ranks_seen} processes"
+    if judged.world:
+        return f"{judged.ranks_seen} of {judged.world}"
+    return f"{judged.ranks_seen} process{'' if judged.ranks_seen == 1 else 'es'}"
 
 
 def counted(judged: Judged) -> str:
@@ -178,7 +183,7 @@ def _found(items: Sequence[Finding]) -> str:
     if items[0].kind == "doubt":
         return items[0].text
     listed = "; ".join(item.text for item in items[:_VALUES])
-    names = [short(item.value) for item in items[_VALUES:]]
+    names = [short(item.value or item.text) for item in items[_VALUES:]]
     return f"{listed}{f'; also {shortened(names, _NAMED)}' if names else ''}"
 
 

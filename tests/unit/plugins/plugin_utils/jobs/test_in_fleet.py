@@ -59,6 +59,32 @@ def test_a_node_does_not_pass_a_value_that_is_unknown_there() -> None:
     }
 
 
+def test_a_node_does_not_pass_a_variable_of_an_unread_environment() -> None:
+    results = answers.fleet(32)
+    answers.of_rank(results, 9)["values"]["env OMP_NUM_THREADS"] = "1"
+    answers.of_rank(results, 1)["unknown"] = {"environment": "no answer in 2 s"}
+    hosts = fleet(results).hosts
+    key = "slurm 4711 env OMP_NUM_THREADS"
+    assert {
+        name: [item.status for item in host.findings.values() if item.key == key]
+        for name, host in hosts.items()
+    } == {
+        "gpu001": [],
+        "gpu002": ["fail"],
+        "gpu003": ["pass"],
+        "gpu004": ["pass"],
+    }
+
+
+def test_a_value_and_the_others_look_different() -> None:
+    results = answers.fleet(32)
+    for number in range(32):
+        text = str(68719476736 - (number == 9))
+        answers.of_rank(results, number)["values"]["limit memlock hard"] = text
+    [item] = fleet(results).hosts["gpu002"].bad
+    assert (item.runtime, item.want) == ("68719476735", "68719476736 (on 31 others)")
+
+
 def test_two_deviations_of_a_node_in_one_value_are_one_finding() -> None:
     results = answers.fleet(32)
     for number, text in ((8, "8388608"), (9, "65536")):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.jobs import report
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.jobs import answers
 
@@ -88,6 +89,19 @@ def test_a_loopback_address_joins_no_nodes() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("address", "nodes"),
+    [
+        ("localhost", 1), ("LocalHost.localdomain", 1), ("ip6-localhost", 1), ("127.1", 1), ("127.0.1.1", 1),
+        ("::1", 1), ("[::1]", 1), ("0.0.0.0", 1), ("::", 1),
+        ("localhost-7", 2), ("127.example", 2), ("::1:2", 2), ("10.127.0.1", 2), ("0.0.0.01", 2),
+    ],
+)  # fmt: skip
+def test_addresses_of_this_machine(address: str, nodes: int) -> None:
+    found = jobs({"a": [pod("p1", 0, 16, address)], "b": [pod("p2", 1, 16, address)]})
+    assert {len(job["nodes"]) for job in found.values()} == {nodes}
+
+
 def test_complete_jobs_of_one_node_are_not_joined() -> None:
     found = jobs({name: [pod("same", 0, 8, "localhost")] for name in "abc"})
     assert [*found] == ["pod same on a", "pod same on b", "pod same on c"]
@@ -150,6 +164,40 @@ def test_two_clusters_that_nothing_tells_apart_have_repeated_ranks() -> None:
     assert [(item["kind"], item["text"]) for item in job["findings"]] == [
         ("duplicate", "ranks 0-15 in more than one place")
     ]
+
+
+def test_replicas_of_one_slurm_job_that_meet_on_their_nodes_are_jobs_of_their_own() -> None:
+    places = {name: [pod("4711", 0, 8, "127.0.0.1", kind="slurm")] for name in "abc"}
+    places["b"][0]["processes"].pop(3)
+    assert {job["nodes"][0]: (job["ranks_seen"], job["verdict"]) for job in jobs(places).values()} == {
+        "a": (8, "pass"),
+        "b": (7, "unknown"),
+        "c": (8, "pass"),
+    }
+
+
+def test_names_are_unique_whatever_a_job_claims() -> None:
+    places = {f"n{at}": [pod("s", at % 2, 16, "h", kind="session")] for at in range(4)}
+    for at in (2, 3):
+        places[f"n{at}"][0]["user"] = 1001
+    name = next(name for name in jobs(places) if name.endswith("(2 of 2)"))
+    for at in (4, 5):
+        places[f"n{at}"] = [pod("s", at % 2, 16, "h", kind="session")]
+        for process in places[f"n{at}"][0]["processes"]:
+            process["values"].update({"env MASTER_ADDR": f"h:29500{name[name.index(' (') :]}"})
+            del process["values"]["env MASTER_PORT"]
+    found = jobs(places)
+    assert len(found) == 3
+    assert name in found
+    assert f"{name} (2 of 2)" in found
+
+
+def test_an_unread_environment_does_not_divide_a_job() -> None:
+    places = {"a": [pod("p1", 0, 16, "job-0")], "b": [pod("p2", 1, 16, "job-0")]}
+    for process in places["a"][0]["processes"][:5]:
+        process.update(values={}, unknown={"environment": "no answer in 2 s"}, rank=None, world=None)
+    [job] = jobs(places).values()
+    assert job["nodes"] == ["a", "b"]
 
 
 def test_an_odd_rendezvous_of_one_rank_does_not_divide_a_job() -> None:

@@ -83,11 +83,37 @@ def test_ranks_in_words(ranks: list[Rank], words: str) -> None:
         ("limit memlock hard", "unlimited", "unlimited"),
         ("limit nofile hard", "1048576", "1048576"),
         ("shm size", "67108864", "64 MiB"),
-        ("memory max", "540000000000", "502.9 GiB"),
-        ("memory max", "1023", "1023 B"),
-        ("memory max", "9" * 30, "9" * 30),
+        ("memory limit", "540000000000", "502.9 GiB"),
+        ("memory limit", "1023", "1023 B"),
+        ("memory limit", "9" * 30, "9" * 30),
+        ("memory numa nodes", "2", "2"),
+        ("memory swappiness", "60", "60"),
+        ("hugetlb 2MB limit", "2097152", "2 MiB"),
         ("env X", "", '""'),
     ],
 )
 def test_amounts_in_words(name: str, text: str, words: str) -> None:
     assert names.amount(name, text) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "words"),
+    [
+        ("shm size", ("67108864", "540000000000"), ["64 MiB", "502.9 GiB"]),
+        ("limit memlock hard", ("68719476735", "68719476736"), ["68719476735", "68719476736"]),
+        ("env X", ("a" * 200, "b"), [f"{'a' * 97}...", "b"]),
+        (
+            "nccl NCCL_TOPO_FILE",
+            (f"/{'d' * 200}/node7.xml", f"/{'d' * 200}/node12.xml"),
+            [f"...{'d' * 15}/node7.xml", f"...{'d' * 15}/node12.xml"],
+        ),
+        ("env X", ("x" * 150, "x" * 151), [f"...{'x' * 20}", f"...{'x' * 21}"]),
+        (
+            "env X",
+            ("y" * 200 + "1", "z", "y" * 200 + "2"),
+            [f"...{'y' * 20}1", "z", f"...{'y' * 20}2"],
+        ),
+    ],
+)
+def test_different_values_look_different(name: str, texts: tuple[str, ...], words: list[str]) -> None:
+    assert names.told_apart(name, texts) == words

@@ -111,6 +111,44 @@ def test_a_variable_that_one_rank_lacks_or_has_alone() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["not set", '"not set"', "16 | 8", '"16 | 8"'])
+def test_a_value_that_looks_like_none_or_several_is_another_value(text: str) -> None:
+    results = answers.fleet(24)
+    for number in range(24):
+        answers.of_rank(results, number)["values"]["env X"] = text
+    assert findings(judged(results)) == []
+    own = results["gpu001"]["places"][0]["processes"]
+    del own[5]["values"]["env X"]
+    own.append({**copy.deepcopy(own[6]), "pid": 5})
+    own[6]["values"]["env X"], own[-1]["values"]["env X"] = "8", "16"
+    [first, second] = sorted(
+        judged(results).document["jobs"][0]["findings"], key=lambda item: str(item["who"])
+    )
+    assert (first["who"], first["found"], first["others_count"]) == ("rank 5 on gpu001", "not set", 22)
+    assert (second["who"], second["found"], second["others_count"]) == ("rank 6 on gpu001", "16 | 8", 22)
+    assert first["others"] not in (first["found"], second["found"])
+
+
+def test_values_that_would_look_the_same_are_told_apart() -> None:
+    results = answers.fleet(64)
+    for number in range(64):
+        answers.of_rank(results, number)["values"][MEMLOCK] = str(68719476736 - (number == 9))
+    [item] = judged(results).document["jobs"][0]["findings"]
+    assert item["text"] == f"{MEMLOCK}: 68719476735; 63 others: 68719476736"
+    for number in range(32):
+        answers.of_rank(results, number)["values"][MEMLOCK] = "68719476735"
+    [item] = judged(results).document["jobs"][0]["findings"]
+    assert "68719476735 on 32" in item["text"]
+    assert "68719476736 on 32" in item["text"]
+
+
+def test_small_numbers_are_not_close() -> None:
+    results = answers.fleet(64)
+    for number in range(64):
+        answers.of_rank(results, number)["values"]["memory swappiness"] = "61" if number == 9 else "60"
+    assert findings(judged(results)) == [("fail", "odd", "memory swappiness", "rank 9 on gpu002")]
+
+
 def test_messages_of_one_rank_alone_are_a_warning() -> None:
     results = answers.fleet(64)
     answers.of_rank(results, 0)["values"]["nccl NCCL_DEBUG"] = "INFO"
@@ -201,6 +239,75 @@ def test_unknown_values_are_no_majority_and_are_not_alike() -> None:
     assert judged(results, "fail").success
 
 
+def unread(process: dict[str, Any], **more: Any) -> None:
+    """Let the environment of a process be unknown."""
+    left = {name: text for name, text in process["values"].items() if not name.startswith(("env ", "nccl "))}
+    process.update(values=left, unknown={"environment": "no answer in 2 s"}, **more)
+
+
+@pytest.mark.parametrize("local", [None, 5])
+def test_variables_of_an_unread_environment_are_unknown_and_not_missing(local: int | None) -> None:
+    results = answers.fleet(24)
+    unread(answers.of_rank(results, 5), rank=None, world=None, local_rank=local)
+    made = judged(results)
+    assert findings(made) == [
+        ("unknown", "unknown", "environment", "pid 1005 on gpu001"),
+        ("unknown", "missing", "rank", "rank 5"),
+    ]
+    text = made.document["jobs"][0]["findings"][1]["text"]
+    assert text == "1 of 24 ranks were seen on no node; rank numbers of 1 process are unknown"
+    assert made.document["jobs"][0]["values_alike"] == 10, "without two variables and the world size"
+
+
+def test_a_file_of_nccl_does_not_count_if_the_environment_is_unknown() -> None:
+    results = answers.fleet(24)
+    process = answers.of_rank(results, 5)
+    unread(process)
+    process["values"]["nccl NCCL_IB_HCA"] = "mlx4"
+    assert [item[:2] for item in findings(judged(results))] == [("unknown", "unknown")]
+
+
+def test_a_job_whose_ranks_are_all_unknown() -> None:
+    results = answers.fleet(24)
+    for number in range(24):
+        unread(answers.of_rank(results, number), rank=None, world=None, local_rank=None)
+    made = judged(results)
+    assert (made.verdict, made.success) == ("unknown", False)
+    assert [item[:3] for item in findings(made)] == [("unknown", "unknown", "environment")]
+
+
+def test_reasons_that_differ_in_numbers_alone_share_a_line() -> None:
+    results = answers.fleet(64)
+    for number in range(40):
+        why = f"cannot read /proc/{1000 + number}/limits: Permission denied"
+        answers.of_rank(results, number)["unknown"] = {MEMLOCK: why}
+    [item] = judged(results).document["jobs"][0]["findings"]
+    assert item["who"] == "ranks 0-39 on gpu[001:005]"
+    words = "cannot read /proc/1000/limits: Permission denied and 39 like it"
+    assert item["text"] == f"{MEMLOCK}: {words}"
+
+
+def test_many_and_long_reasons_of_one_rank() -> None:
+    results = answers.fleet(24)
+    unknown = {f"value {why}{at}": f"reason {why}" for why in "abcdef" for at in (1, 2)}
+    answers.of_rank(results, 5)["unknown"] = {**unknown, "x": "w" * 12000}
+    made = judged(results)
+    [row] = [line for line in made.table if "rank 5" in line]
+    assert "value a1, value a2: reason a; " in row
+    assert "; also value d1, value d2: reason d, value e1" in row
+    assert max(map(len, made.table)) < 1000
+
+
+def test_values_that_are_unknown_on_some_ranks_or_compared_twice_are_not_alike_twice() -> None:
+    results = answers.fleet(32)
+    alike = judged(results).document["jobs"][0]["values_alike"]
+    for number, result in enumerate(results.values()):
+        result["places"][0]["processes"].append(answers.process(None, None, 9000 + number))
+    assert judged(results).document["jobs"][0]["values_alike"] == alike
+    answers.of_rank(results, 5)["unknown"] = {MEMLOCK: "no answer"}
+    assert judged(results).document["jobs"][0]["values_alike"] == alike - 1
+
+
 def test_a_node_without_an_answer_fails_and_is_named_with_the_missing_ranks() -> None:
     results = answers.fleet(32)
     results["gpu003"] = UNREACHABLE
@@ -257,6 +364,14 @@ def test_a_rank_with_another_world_is_odd_and_one_above_the_world_is_said() -> N
         ("fail", "odd", "world size", "rank 9 on gpu002"),
         ("unknown", "missing", "rank", "rank 10"),
     ]
+    assert judged(results).document["jobs"][0]["ranks_seen"] == 31, "without rank 40"
+
+
+def test_two_jobs_with_the_same_rank_numbers_in_one_place_have_two_world_sizes() -> None:
+    processes = [answers.process(at, 2, 50 + at, at) for at in range(2)] + answers.ranks(0, 4)
+    made = judged({"a": answers.answer(answers.place(*processes, kind="session", name="3"))})
+    assert ("warn", "groups", "world size", "ranks 0-3 on a") in findings(made)
+    assert any("2 | 4 on 2 (ranks 0-1 on a)" in line for line in made.table)
 
 
 def test_rank_numbers_in_two_places_are_said() -> None:
@@ -299,6 +414,8 @@ def test_processes_without_a_number_have_their_pid() -> None:
     made = judged(results)
     assert findings(made) == [("fail", "odd", MEMLOCK, "pid 302 on gpu003")]
     assert "16 processes" in made.table[1]
+    alone = judged({"a": answers.answer(answers.place(answers.process(None, None, 1)))})
+    assert "1 process  " in alone.table[1]
     results["gpu004"]["places"][0]["processes"].pop()
     assert ("fail", "odd", "processes", "node gpu004") in findings(judged(results))
 
@@ -366,7 +483,8 @@ def test_a_job_that_was_asked_for_has_to_be_on_one_node() -> None:
     lacking = answers.check(
         "unknown", name="job_asked", target="Slurm job 4711", found="no such process here"
     )
-    some = {**answers.fleet(8), "gpu002": answers.answer(checks=[lacking])}
-    assert (judged(some).verdict, judged(some).document["checks"]) == ("pass", [])
+    for checks in ([lacking], [lacking, lacking]):
+        some = {**answers.fleet(8), "gpu002": answers.answer(checks=checks)}
+        assert (judged(some).verdict, judged(some).document["checks"]) == ("pass", [])
     none = {"gpu001": answers.answer(checks=[lacking]), "gpu002": answers.answer(checks=[lacking])}
     assert (judged(none).verdict, judged(none).success) == ("unknown", False)

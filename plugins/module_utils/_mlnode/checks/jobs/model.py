@@ -116,13 +116,13 @@ class Place:
 
 
 def named(process: JobProcess) -> str:
-    """`Slurm job 4711`, `pod 5f0e…` with the runtimes' 12 digits of an id, or the unit."""
+    """`Slurm job 4711`, `pod 5f0e…` with the runtimes' 12 digits of an id, or the name of a unit."""
     job = process.job
     if job.kind == "slurm":
         return f"Slurm job {job.id}"
-    if job.kind in ("pod", "container"):
+    if job.kind == "pod" or job.container:
         return f"{job.kind} {job.id[:12]}"
-    if job.kind in ("unit", "session"):
+    if job.kind in ("container", "unit", "session"):
         return printable(f"{job.kind} {job.id}")
     return process.name
 

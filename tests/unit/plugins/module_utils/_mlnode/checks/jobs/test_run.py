@@ -51,9 +51,9 @@ def test_nothing_declared_is_no_pass(node: Machine) -> None:
     assert {str(check.verdict) for check in look(node).checks if check.name in of_declaration} == {"skip"}
 
 
-@pytest.mark.parametrize("area", ["sysctl", "limits", "nccl", ""])
+@pytest.mark.parametrize("area", ["sysctl", "limits", "nccl", "containers", ""])
 def test_a_faulty_declaration_is_unknown(node: Machine, area: str) -> None:
-    process(node, 20, "python", "/dev/nvidia0")
+    process(node, 20, "python", "/dev/nvidia0", cgroup=f"/docker/{CONTAINER}")
     declare(node, **{area: {"no_such_option": 1}})
     if not area:
         node.put("/etc/mlnode/declared.d/node.json", "{")
@@ -364,7 +364,9 @@ def test_the_size_of_shared_memory(
     node: Machine, monkeypatch: pytest.MonkeyPatch, kind: str, size: int, environment: list[str], verdict: str
 ) -> None:
     monkeypatch.setattr(run.gather, "Storage", lambda *_given: Storage(kind, size, size))
-    process(node, 20, "python", "/dev/nvidia0", cgroup=f"/docker/{CONTAINER}", environment=environment)
+    ipc = {"ipc": 4026532002}
+    group = f"/docker/{CONTAINER}"
+    process(node, 20, "python", "/dev/nvidia0", cgroup=group, environment=environment, namespaces=ipc)
     jobs = look(node)
     ((_target, found, _expected, _found),) = of(jobs, "job_shm")
     assert found == verdict

@@ -32,17 +32,17 @@ options:
   container:
     description:
       - Names of containers, or beginnings of their ids. Podman, Docker or nerdctl finds the id of a name, if it is
-        installed.
+        installed. Names of LXC and systemd-nspawn are in the control groups.
     type: list
     elements: str
     default: []
   slurm_job:
-    description: Ids of Slurm jobs.
+    description: Ids of Slurm jobs, as in C(SLURM_JOB_ID).
     type: list
     elements: str
     default: []
   pod:
-    description: Pods, as C(NAME), C(NAMESPACE/NAME) or uid. The kubelet's folders of logs have the names.
+    description: Pods, as C(NAME) in all namespaces, C(NAMESPACE/NAME) or uid. The kubelet's folders of logs have the names.
     type: list
     elements: str
     default: []

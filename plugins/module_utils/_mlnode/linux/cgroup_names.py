@@ -22,14 +22,15 @@ _ID = "[0-9a-f]{64}"
 _UID = "[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _SLICES = r"(?:/[^/]+\.slice)*"
 
-#: cgroup/v2 of slurmd: its scope may have the node's name before it (Slurm's guide, cgroup_v2.html)
-_SLURM_2 = regex(r"/system\.slice/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{1,10})(?:/|\Z)", re.ASCII)
+#: cgroup/v2 of slurmd: its scope may have the node's name before it (Slurm's guide, cgroup_v2.html), in the
+#: slice of slurmd
+_SLURM_2 = regex(rf"{_SLICES}/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{{1,10}})(?:/|\Z)", re.ASCII)
 #: cgroup/v1: /slurm or /slurm_NODE, then the user and the job
 _SLURM_1 = regex(r"/slurm(?:_[^/]+)?/uid_[0-9]{1,10}/job_([0-9]{1,10})(?:/|\Z)", re.ASCII)
-#: kubelet with systemd's driver: the uid has _ for -
+#: kubelet with systemd's driver: the uid has _ for -. docker is cri-dockerd's.
 _POD_SLICE = regex(
     rf"{_SLICES}/(?:[^/]+-)?kubepods(?:-[a-z]+)?-pod({_UID})\.slice"
-    rf"(?:/(cri-containerd|crio)-({_ID})(?:\.scope)?(?=/|\Z))?(?:/|\Z)",
+    rf"(?:/(cri-containerd|crio|docker)-({_ID})(?:\.scope)?(?=/|\Z))?(?:/|\Z)",
     re.ASCII,
 )
 #: kubelet with the driver cgroupfs
@@ -38,8 +39,17 @@ _POD_FOLDER = regex(
 )
 #: A runtime's scope in slices; nerdctl is containerd's own client
 _SCOPE = regex(rf"{_SLICES}/(libpod|docker|nerdctl|crio|cri-containerd)-({_ID})\.scope(?:/|\Z)", re.ASCII)
-#: The same without systemd
-_FOLDER = regex(rf"/(libpod_parent|docker|default|k8s\.io|moby)/(?:libpod-)?({_ID})(?:/|\Z)", re.ASCII)
+#: The same without systemd. A pod of Podman has a group of its own above its containers.
+_FOLDER = regex(rf"/(docker|default|k8s\.io|moby)/({_ID})(?:/|\Z)", re.ASCII)
+_PODMAN_FOLDER = regex(rf"/(libpod_parent)/(?:{_ID}/)?libpod-({_ID})(?:/|\Z)", re.ASCII)
+#: podman run --cgroups=split, which Quadlet uses: below the unit that started it
+_SPLIT = regex(rf"{_SLICES}/[^/]+\.service/(libpod)-payload-({_ID})(?:/|\Z)", re.ASCII)
+#: LXC and LXD; /lxc before LXC 4.0
+_LXC = regex(r"/(?:lxc\.payload\.|lxc/)([^/]{1,64})(?:/|\Z)")
+#: systemd-nspawn, by its template unit or by a scope that it registers itself (systemd-nspawn(1))
+_NSPAWN = regex(
+    rf"{_SLICES}/(?:systemd-nspawn@([^/]{{1,200}})\.service|machine-([^/]{{1,200}})\.scope)/payload(?:/|\Z)"
+)
 _USERS = regex(r"/user\.slice/user-([0-9]{1,10})\.slice/user@\1\.service(/.*)?\Z", re.ASCII | re.DOTALL)
 _SESSION = regex(r"/user\.slice/user-[0-9]{1,10}\.slice/session-([^/]{1,64})\.scope(?:/|\Z)", re.ASCII)
 _UNIT = regex(rf"{_SLICES}/([^/]+\.(?:service|scope))(?:/|\Z)")
@@ -55,6 +65,8 @@ _RUNTIMES = {
     "cri-containerd": "containerd",
     "crio": "crio",
 }
+#: Prefix of a pod's container → runtime
+_DRIVERS = {"crio": "crio", "crio-": "crio", "docker": "docker"}
 #: Which of several hierarchies counts: version 1 may have a job in some of them only
 _ORDER = (SLURM, POD, CONTAINER, UNIT, SESSION, OTHER)
 _ROW = regex(r"^[0-9]{1,10}:[^:\n]*:(/[^\n]*)$", re.MULTILINE | re.ASCII)
@@ -62,7 +74,8 @@ _ROW = regex(r"^[0-9]{1,10}:[^:\n]*:(/[^\n]*)$", re.MULTILINE | re.ASCII)
 
 class Job(NamedTuple):
     """kind: one of the above. id: of the job, pod, container, unit or session. container: its id, empty
-    outside of one. runtime: podman, docker, containerd or crio; empty if unknown."""
+    outside of one; LXC and nspawn have names alone. runtime: podman, docker, containerd, crio, lxc or nspawn;
+    empty if unknown."""
 
     kind: str
     id: str
@@ -78,11 +91,15 @@ class Group(NamedTuple):
     text: str = ""
 
 
+def paths(text: str) -> list[str]:
+    """Groups of a process in all hierarchies, from its /proc/PID/cgroup."""
+    return _ROW.findall(text) or ["/"]
+
+
 @functools.lru_cache(maxsize=1024)  # the processes of a container share their text
 def parse(text: str) -> Group:
     """The group of a process, from its /proc/PID/cgroup."""
-    paths = _ROW.findall(text) or ["/"]
-    groups = [Group(path, of_path(path), text) for path in paths]
+    groups = [Group(path, of_path(path), text) for path in paths(text)]
     # The last of several with the same job: version 2 comes last.
     return min(reversed(groups), key=lambda group: _ORDER.index(group.job.kind))
 
@@ -95,16 +112,22 @@ def of_path(path: str) -> Job:
     pod = _POD_SLICE.match(path) or _POD_FOLDER.match(path)
     if pod:
         uid, driver, container = pod.groups()
-        runtime = "" if container is None else "crio" if driver in ("crio", "crio-") else "containerd"
+        runtime = "" if container is None else _DRIVERS.get(driver or "", "containerd")
         return Job(POD, uid.replace("_", "-"), container or "", runtime)
     users = _USERS.match(path)
     if users:
-        inner = _SCOPE.match(users.group(2) or "")
+        inner = _SCOPE.match(users.group(2) or "") or _SPLIT.match(users.group(2) or "")
         own = _container(inner) if inner and inner.group(1) in ("libpod", "docker", "nerdctl") else None
         return own or Job(SESSION, f"user@{users.group(1)}")
-    scope = _SCOPE.match(path) or _FOLDER.match(path)
+    scope = _SCOPE.match(path) or _FOLDER.match(path) or _PODMAN_FOLDER.match(path) or _SPLIT.match(path)
     if scope:
         return _container(scope)
+    machine = _LXC.match(path)
+    if machine:
+        return Job(CONTAINER, machine.group(1), "", "lxc")
+    machine = _NSPAWN.match(path)
+    if machine:
+        return Job(CONTAINER, machine.group(1) or machine.group(2), "", "nspawn")
     session = _SESSION.match(path)
     if session:
         return Job(SESSION, session.group(1))

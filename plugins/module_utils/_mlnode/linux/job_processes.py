@@ -135,12 +135,22 @@ def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, st
         return hits
     job = _job(host, _birth(host, pid)[1], group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
-        ("cgroups", choice.cgroups, lambda path: f"{group.path}/".startswith(f"{path.rstrip('/')}/")),
-        ("containers", choice.containers, job.container.startswith),
+        ("cgroups", choice.cgroups, partial(_is_below, cgroup_names.paths(group.text))),
+        ("containers", choice.containers, lambda word: _is_container(job, word)),
         ("slurm_jobs", choice.slurm_jobs, lambda word: job.kind == cgroup_names.SLURM and job.id == word),
         ("pods", choice.pods, lambda word: job.kind == cgroup_names.POD and job.id == word),
     )
     return hits + [(field, word) for field, words, test in tests for word in words if test(word)]
+
+
+def _is_below(paths: Sequence[str], path: str) -> bool:
+    """True if a process is in a group, or below it, in any hierarchy."""
+    return any(f"{own}/".startswith(f"{path.rstrip('/')}/") for own in paths)
+
+
+def _is_container(job: Job, word: str) -> bool:
+    """word: the beginning of an id, or a name, which LXC and nspawn have alone."""
+    return job.container.startswith(word) or (job.kind == cgroup_names.CONTAINER and job.id == word)
 
 
 #: Kinds of groups that tasks of Slurm may be in if Slurm makes no groups
@@ -244,8 +254,8 @@ def pod_uids(host: Host, word: str) -> list[str]:
 
 
 def container_ids(host: Host, word: str, seconds: float) -> list[str]:
-    """Ids of a container's name, or the word itself if it may be the beginning of an id. Raises HostError,
-    and DeclarationError for a word with other characters than a name has."""
+    """Ids of a container's name, or the word itself, which may be a name in LXC, or the beginning of an id.
+    Raises HostError, and DeclarationError for a word with other characters than a name has."""
     if not _NAME.match(word):
         raise DeclarationError(f"container: expected a name or an id, got {word!r}")
     ids, silent = [], []
@@ -256,8 +266,6 @@ def container_ids(host: Host, word: str, seconds: float) -> list[str]:
             silent += [] if error.absent else [error]
             continue
         ids += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
-    if not ids and _HEX.match(word):
-        return [word]
-    if not ids and silent:
+    if not ids and silent and not _HEX.match(word):
         raise silent[0]
-    return ids
+    return ids or [word]

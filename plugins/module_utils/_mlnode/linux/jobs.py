@@ -205,14 +205,21 @@ def _held(host: Host, pid: int) -> set[str]:
     devices = set()
     for name in host.names(folder):
         try:
-            match = _DEVICE.match(host.link_target(f"{folder}/{name}"))
+            target = host.link_target(f"{folder}/{name}")
         except HostError as error:
             if is_gone(error):  # closed meanwhile
                 continue
             raise
-        if match:
+        match = _DEVICE.search(target)
+        if match and target[: match.start()] in ("", _chroot(host, pid)):
             devices.add(match.group(1))
     return devices
+
+
+def _chroot(host: Host, pid: int) -> str:
+    """The root folder of a process, which the kernel shows before each of its paths (chroot(2)); empty
+    without one."""
+    return host.link_target(f"/proc/{pid}/root").rstrip("/")
 
 
 def is_gone(error: HostError) -> bool:

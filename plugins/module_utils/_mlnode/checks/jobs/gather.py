@@ -15,7 +15,7 @@ from ...linux.job_processes import NAMESPACES, JobProcess
 from ...model.errors import HostError
 from ...model.record import replace
 from ...model.setting import Value
-from . import nccl, ranks, readings, shared_memory, sysctls
+from . import defaults, nccl, ranks, readings, shared_memory, sysctls
 from .model import Node, Place, Process
 
 #: Properties that all processes of a place share
@@ -62,6 +62,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
                 sharers=sharers[_files(group[0])],
                 pod=pods.get(group[0].job.id, "") if group[0].job.kind == POD else "",
                 devices=inside.devices_of(files),
+                defaults=defaults.declared(node, group[0].job),
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
     return _with_confs(node, made)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...engine.kind import Context, Facts
+from ...knobs.containers.parse import ULIMITS
 from ...knobs.limits import auto, parse, schema
 from ...knobs.limits.kind import kind
 from ...knobs.limits.parse import ALL, LIMITS, LOGIN, MANAGER, SERVICES, Amount, Limit, Wanted
@@ -27,6 +28,8 @@ _KEYS = {name: (f"limit {name} soft", f"limit {name} hard") for name in LIMITS}
 #: Runtime of a container → the service that its limits come from. Podman has no daemon: the limits of its
 #: caller count.
 _SERVICES = {"docker": "docker", "containerd": "containerd", "crio": "crio"}
+#: Runtimes whose containers a service of systemd starts
+_MACHINES = ("lxc", "nspawn")
 
 
 def checks(place: Place, node: Node) -> Iterator[Check]:
@@ -36,7 +39,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         return  # all of its processes have ended
     if not wants:
         source = f"/proc/{place.first.pid}/limits"
-        yield place.subject(NAME, source=source).skip(f"no limit is declared for {_words(place.first.job)}")
+        yield place.subject(NAME, source=source).skip(f"no limit is declared for {_words(place)}")
         return
     for name, want in wants.items():
         yield from _limit(place, LIMITS[name], want, rows)
@@ -104,7 +107,7 @@ def _fits(amount: Amount, want: Wanted) -> bool:
 
 def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
     """Limit → its declared amount for this job."""
-    scope, service = _scope(place.first.job)
+    scope, service = _scope(place.first.job, ULIMITS in place.defaults.topics)
     amounts_wanted: dict[str, Wanted] = {}
     for declaration in node.declarations:
         try:
@@ -119,7 +122,7 @@ def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
                         amounts_wanted[limit.name] = amount
         except MlnodeError as error:
             node.unclear(declaration, kind.KIND, error)
-    return amounts_wanted
+    return {**amounts_wanted, **place.defaults.ulimits}
 
 
 def _domains(place: Place, scope: str) -> tuple[str, ...]:
@@ -129,17 +132,22 @@ def _domains(place: Place, scope: str) -> tuple[str, ...]:
     return ("root",) if place.first.ids.user == 0 else ("*",)
 
 
-def _scope(job: Job) -> tuple[str, str]:
-    """Scope of the declaration that a job's limits come from, and its service."""
+def _scope(job: Job, as_services: bool) -> tuple[str, str]:
+    """Scope of the declaration that a job's limits come from, and its service. as_services: the area
+    containers gives containers the limits of services."""
     if job.kind == cgroup_names.SLURM:
         return SERVICES, "slurmd"
     if job.kind == cgroup_names.POD:
         return SERVICES, _SERVICES.get(job.runtime, "containerd")
     if job.runtime in _SERVICES:
         return SERVICES, _SERVICES[job.runtime]
-    return (MANAGER, "") if job.kind == cgroup_names.UNIT else (LOGIN, "")
+    if as_services:
+        return SERVICES, ""
+    # systemd starts services; the processes of a scope have the limits of their caller (systemd.scope(5)).
+    by_manager = job.kind == cgroup_names.UNIT and not job.id.endswith(".scope")
+    return (MANAGER, "") if by_manager or job.runtime in _MACHINES else (LOGIN, "")
 
 
-def _words(job: Job) -> str:
-    scope, service = _scope(job)
-    return f"the service {service}" if service else "services" if scope == MANAGER else "logins"
+def _words(place: Place) -> str:
+    scope, service = _scope(place.first.job, ULIMITS in place.defaults.topics)
+    return f"the service {service}" if service else "logins" if scope == LOGIN else "services"

@@ -17,6 +17,7 @@ from ...topology import hardware
 from ...topology.model import Topology
 from ..model import Check, Subject
 from . import ranks
+from .defaults import Defaults
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Place:
     own: types of its namespaces that are not the node's. sharers: processes with a device that have the same
     root folder. pod: NAMESPACE/NAME of a pod, if the node knows it. confs: path of a file of NCCL → its
     content, the first in force first. devices: device file of its /dev → MAJOR:MINOR, or why they are not
-    known. values, unknown: for a comparison with other places of the job, or why there is no value.
+    known. defaults: declared for new containers of its runtime. values, unknown: for a comparison with other
+    places of the job, or why there is no value.
     """
 
     processes: tuple[Process, ...]
@@ -67,6 +69,7 @@ class Place:
     pod: str = ""
     confs: Mapping[str, Value] = field(default_factory=dict)
     devices: Mapping[str, str] | str = field(default_factory=dict)
+    defaults: Defaults = Defaults()
     values: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
 
@@ -116,13 +119,13 @@ class Place:
 
 
 def named(process: JobProcess) -> str:
-    """`Slurm job 4711`, `pod 5f0e…` with the runtimes' 12 digits of an id, or the unit."""
+    """`Slurm job 4711`, `pod 5f0e…` with the runtimes' 12 digits of an id, or the name of a unit."""
     job = process.job
     if job.kind == "slurm":
         return f"Slurm job {job.id}"
-    if job.kind in ("pod", "container"):
+    if job.kind == "pod" or job.container:
         return f"{job.kind} {job.id[:12]}"
-    if job.kind in ("unit", "session"):
+    if job.kind in ("container", "unit", "session"):
         return printable(f"{job.kind} {job.id}")
     return process.name
 

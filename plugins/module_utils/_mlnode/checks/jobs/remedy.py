@@ -3,13 +3,16 @@
 """Remedies, by the runtime of a job: in the words of its manual, for one container and for all new ones.
 
 Sources: podman-run(1), containers.conf(5); docker run, Docker daemon configuration; crio.conf(5); Kubernetes,
-Using sysctls in a cluster, and Volumes (emptyDir); slurm.conf(5); systemd.exec(5); limits.conf(5).
+Using sysctls in a cluster, and Volumes (emptyDir); slurm.conf(5); systemd.exec(5); limits.conf(5);
+lxc.container.conf(5); LXD, Instance options; systemd.nspawn(5).
 """
 
 from __future__ import annotations
 
 from typing import Mapping, Sequence
 
+from ...knobs.containers.parse import SHM_SIZE, SYSCTLS, ULIMITS
+from ...knobs.containers.render.text import csv_field, word
 from ...knobs.limits.parse import Amount, Limit
 from ...linux import cgroup_names
 from ...model import cpulist
@@ -20,10 +23,13 @@ from .model import Place
 NODE = "the node itself has this value: run mlnode check, then mlnode apply"
 
 PODMAN, DOCKER, CONTAINERD, CRIO = "podman", "docker", "containerd", "crio"
+LXC, NSPAWN = "lxc", "nspawn"
 POD, SLURM, UNIT, LOGIN = "pod", "slurm", "unit", "login"
 
 #: End of a remedy for one container
 _ALL = "; for all new containers declare the area containers"
+_DECLARED = "; the area containers is declared, and mlnode status shows if new containers have it"
+_RENDER_POD = "; mlnode render pod prints it"
 
 #: Kind of a job without a known runtime → the form of its remedies
 _KINDS = {
@@ -39,53 +45,74 @@ def form(place: Place) -> str:
     job = place.first.job
     if job.kind == cgroup_names.CONTAINER and job.runtime:
         return job.runtime
+    if job.kind == cgroup_names.UNIT and job.id.endswith(".scope"):  # its caller starts it, not systemd
+        return LOGIN
     return _KINDS.get(job.kind, "")
+
+
+def _all(place: Place, topic: str) -> str:
+    return _DECLARED if topic in place.defaults.topics else _ALL
 
 
 def sysctl(place: Place, key: str, value: str, type_: str) -> str:
     """type_: of the namespace that has the value."""
-    setting = f"{key}={value}" if " " not in value else f"'{key}={value}'"
-    advice = {
-        PODMAN: f"podman run --sysctl {setting}{_ALL}",
-        DOCKER: f"docker run --sysctl {setting}; dockerd has no default for it",
-        CONTAINERD: f"nerdctl run --sysctl {setting}{_ALL}",
-        CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d{_ALL}",
-        POD: f"securityContext.sysctls of the pod: {{name: {key}, value: \"{value}\"}}, and {key} in "
-        "allowedUnsafeSysctls of the kubelet, unless it is a safe one",
-        SLURM: f"in the step's namespace, such as in TaskProlog: sysctl -w {setting}",
-        UNIT: f"in ExecStartPre=+ of the unit, as it has its own namespace: sysctl -w {setting}",
-    }  # fmt: skip
+    setting, more = word(f"{key}={value}"), _all(place, SYSCTLS)
     by_hand = f"nsenter --{type_}=/proc/{place.first.pid}/ns/{type_} sysctl -w {setting}"
+    advice = {
+        PODMAN: f"podman run --sysctl {word(csv_field(f'{key}={value}'))}{more}",
+        DOCKER: f"docker run --sysctl {setting}; dockerd has no default for it: see mlnode render docker-run",
+        CONTAINERD: f"nerdctl run --sysctl {setting}",
+        CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d{more}",
+        POD: f"securityContext.sysctls of the pod: {{name: {key}, value: \"{value}\"}}, and {key} in "
+        "allowedUnsafeSysctls of the kubelet, unless it is a safe one; mlnode render pod and mlnode render "
+        "kubelet print them",
+        SLURM: f"by the program that made its namespace, such as podman run --sysctl; now: {by_hand}",
+        UNIT: f"in ExecStartPre=+ of the unit, as it has its own namespace: sysctl -w {setting}",
+        LXC: f"lxc.sysctl.{key} = {value} in its configuration; with LXD, linux.sysctl.{key}",
+        NSPAWN: f"in /etc/sysctl.d of the container: {key} = {value}",
+    }  # fmt: skip
     return advice.get(form(place), f"in its namespace: {by_hand}")
 
 
 def limit(place: Place, limit: Limit, amount: Amount) -> str:
     soft, hard = (-1 if number is None else number for number in amount)
     option = f"--ulimit {limit.name}={soft}:{hard}"
+    more = _all(place, ULIMITS)
     name, systemd = limit.name, f"{limit.key}={amount.in_systemd()}"
+    of_crio = f'default_ulimits = ["{name}={soft}:{hard}"] in /etc/crio/crio.conf.d{more}'
+    if form(place) == POD and place.first.job.runtime == CRIO:
+        return of_crio
     advice = {
-        PODMAN: f"podman run {option}{_ALL}",
-        DOCKER: f"docker run {option}{_ALL}",
-        CONTAINERD: f"nerdctl run {option}{_ALL}",
-        CRIO: f"default_ulimits = [\"{name}={soft}:{hard}\"] in /etc/crio/crio.conf.d{_ALL}",
+        PODMAN: f"podman run {option}{more}",
+        DOCKER: f"docker run {option}{more}",
+        CONTAINERD: f"nerdctl run {option}; for all new containers {systemd} for containerd",
+        CRIO: of_crio,
         POD: f"a pod cannot say it: {systemd} for the runtime's service, or its default_ulimits",
         SLURM: f"PropagateResourceLimitsExcept={name.upper()} in slurm.conf, and {systemd} for slurmd: the "
         "user's limit at submission counts otherwise",
         UNIT: f"{systemd} in the unit",
+        LXC: f"lxc.prlimit.{name} = {amount} in its configuration; with LXD, limits.kernel.{name}",
+        NSPAWN: f"{systemd} in [Exec] of its .nspawn file",
     }  # fmt: skip
     return advice.get(form(place), f"mlnode check shows {name}; log in again, as a session keeps its limits")
 
 
 def shm(place: Place, size: str) -> str:
-    """size: such as 1g."""
+    """size: such as 1g, or in bytes."""
+    by_hand = f"mount -o remount,size={size} /dev/shm, for the next jobs in /etc/fstab"
+    if "ipc" not in place.own and form(place) in (PODMAN, DOCKER, CONTAINERD, POD, CRIO):
+        # --ipc=host and hostIPC share /dev/shm as well; podman refuses --shm-size with it.
+        return f"it shares the node's /dev/shm: {by_hand}"
+    more = _all(place, SHM_SIZE)
     advice = {
-        PODMAN: f"podman run --shm-size={size} or --ipc=host{_ALL}",
-        DOCKER: f"docker run --shm-size={size} or --ipc=host{_ALL}",
+        PODMAN: f"podman run --shm-size={size} or --ipc=host{more}",
+        DOCKER: f"docker run --shm-size={size} or --ipc=host{more}",
         CONTAINERD: f"nerdctl run --shm-size={size} or --ipc=host",
-        POD: "mount an emptyDir {medium: Memory} at /dev/shm of the pod",
-        CRIO: "mount an emptyDir {medium: Memory} at /dev/shm of the pod",
+        POD: f"mount an emptyDir {{medium: Memory}} at /dev/shm of the pod{_RENDER_POD}",
+        CRIO: f"mount an emptyDir {{medium: Memory}} at /dev/shm of the pod{_RENDER_POD}",
+        LXC: f"lxc.mount.entry = tmpfs dev/shm tmpfs size={size},create=dir 0 0",
     }
-    return advice.get(form(place), f"mount -o remount,size={size} /dev/shm, for the next jobs in /etc/fstab")
+    return advice.get(form(place), by_hand)
 
 
 def nccl_file(place: Place) -> str:
@@ -93,10 +120,12 @@ def nccl_file(place: Place) -> str:
         PODMAN: "podman run -v /etc/nccl.conf:/etc/nccl.conf:ro",
         DOCKER: "docker run -v /etc/nccl.conf:/etc/nccl.conf:ro",
         CONTAINERD: "nerdctl run -v /etc/nccl.conf:/etc/nccl.conf:ro",
-        POD: "mount /etc/nccl.conf of the node as a hostPath volume of type File",
-        CRIO: "mount /etc/nccl.conf of the node as a hostPath volume of type File",
+        POD: f"mount /etc/nccl.conf of the node as a hostPath volume of type File{_RENDER_POD}",
+        CRIO: f"mount /etc/nccl.conf of the node as a hostPath volume of type File{_RENDER_POD}",
+        LXC: "lxc.mount.entry = /etc/nccl.conf etc/nccl.conf none bind,ro,create=file 0 0",
+        NSPAWN: "BindReadOnly=/etc/nccl.conf in [Files] of its .nspawn file",
     }
-    in_image = "mount the node's /etc/nccl.conf into its root folder, as with /etc/enroot/mounts.d"
+    in_image = "mount the node's /etc/nccl.conf into its root folder; mlnode render enroot prints a mount"
     return advice.get(form(place), in_image if "mnt" in place.own else "run mlnode check, then mlnode apply")
 
 

@@ -50,6 +50,9 @@ OPTIONS: Table = {
 
 #: A runtime answers about a container at once, unless its daemon hangs
 _RUNTIME_SECONDS = 5.0
+#: Folder of the file systems of control groups, which is no part of their paths
+_MOUNTS = "/sys/fs/cgroup/"
+_UP = {".", ".."}
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)
 
 
@@ -129,14 +132,18 @@ def _words(host: Host, given: Mapping[str, Any]) -> Iterator[_Word]:
             raise DeclarationError(f"pid: expected the number of a process, got {pid}")
         yield _Word(f"pid {pid}", "pids", (str(pid),))
     for path in given.get("cgroup") or ():
-        if not path.startswith("/"):
+        if not path.startswith("/") or f"{path}/".startswith(_MOUNTS) or _UP & {*path.split("/")}:
             raise DeclarationError(
-                f"cgroup: expected a path such as /system.slice/NAME.service, got {path!r}"
+                "cgroup: expected a path as /proc/PID/cgroup shows it, such as /system.slice/NAME.service, "
+                f"got {path!r}"
             )
         yield _Word(f"cgroup {path}", "cgroups", (path,))
     for job in given.get("slurm_job") or ():
         if not _NUMBER.match(job):
-            raise DeclarationError(f"slurm_job: expected a number, got {job!r}")
+            raise DeclarationError(
+                f"slurm_job: expected a number as in SLURM_JOB_ID, got {job!r}; for a task of an array or a "
+                "part of a heterogeneous job, scontrol show job has it as JobId"
+            )
         yield _Word(f"Slurm job {job}", "slurm_jobs", (job,))
     for name in given.get("container") or ():
         ids = job_processes.container_ids(host, name, _RUNTIME_SECONDS)

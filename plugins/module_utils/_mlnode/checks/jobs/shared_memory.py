@@ -8,7 +8,7 @@ from typing import Iterator
 
 from ...linux.inside import Storage
 from ...model.setting import Severity
-from ..model import Check, Verdict
+from ..model import Check, Subject, Verdict
 from . import ranks, remedy
 from .model import Node, Place
 
@@ -46,6 +46,9 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         advice = remedy.shm(place, _SIZE)
         yield subject.judged(False, evidence, expected="a tmpfs", bad=Verdict.WARN, advice=advice)
         return
+    if place.defaults.shm_size is not None and "ipc" in place.own:
+        yield _as_declared(place, subject, storage, place.defaults.shm_size, evidence)
+        return
     if count < 2:
         yield subject.skip(f"{evidence}: not judged, as ranks share it")
         return
@@ -54,6 +57,14 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         good, evidence, expected="1 GiB or more for several ranks", advice=remedy.shm(place, _SIZE),
         bad=Verdict.FAIL if storage.size <= _USUAL else Verdict.WARN,
     )  # fmt: skip
+
+
+def _as_declared(place: Place, subject: Subject, storage: Storage, size: int, evidence: str) -> Check:
+    """A container of Podman or Docker has the declared default, unless it was started before or asked for
+    less."""
+    good = not storage.size or storage.size >= size
+    advice = remedy.shm(place, str(size))
+    return subject.judged(good, evidence, expected=f">= {_amount(size)}", advice=advice)
 
 
 def _ranks(place: Place) -> int:

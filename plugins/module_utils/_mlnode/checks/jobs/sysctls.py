@@ -7,16 +7,18 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...engine.kind import Facts
+from ...knobs.containers.schema import RUNTIMES
 from ...knobs.sysctl import schema
 from ...knobs.sysctl.kind import kind
 from ...linux import inside, sysctl_reach
+from ...linux.cgroup_names import CONTAINER, Job
 from ...linux.sysctl_reach import Reach
 from ...model import values
 from ...model.errors import MlnodeError, listed
 from ...model.record import NamedTuple
 from ...model.setting import Setting
 from ..model import Check, Verdict
-from . import remedy
+from . import defaults, remedy
 from .model import Node, Place
 
 NAME = "job_sysctl"
@@ -60,11 +62,32 @@ def _type(key: str, release: str) -> str:
 
 
 def paths(node: Node) -> list[str]:
-    return [own.setting.path for own in declared(node)]
+    """Files of all keys that a job may have for itself."""
+    of_containers = node.host.once("declared sysctls of containers", lambda: _of_containers(node))
+    return [*dict.fromkeys([*(own.setting.path for own in declared(node)), *of_containers])]
+
+
+def _of_containers(node: Node) -> list[str]:
+    settings = (
+        setting
+        for runtime in RUNTIMES
+        for setting in defaults.declared(node, Job(CONTAINER, "", "", runtime)).sysctls.values()
+    )
+    return [setting.path for setting in settings]
+
+
+def _wanted(place: Place, node: Node) -> list[Own]:
+    """Declared settings of a place: in its own namespaces, the area containers takes precedence."""
+    wants = {own.setting.key: own for own in declared(node)}
+    for key, setting in place.defaults.sysctls.items():
+        type_ = _type(key, Facts(node.host).kernel_release()) or "net"
+        if type_ in place.own:
+            wants[key] = Own(setting, type_)
+    return [*wants.values()]
 
 
 def checks(place: Place, node: Node) -> Iterator[Check]:
-    owned = declared(node)
+    owned = _wanted(place, node)
     subject = place.subject(NAME, source="/proc/sys in its namespaces")
     if not owned:
         yield subject.skip("no declared key has a value for each namespace")

@@ -14,7 +14,7 @@ from ...nccl.file import PATH as NCCL_FILE
 from .. import node
 from ..podman import Podman
 from .needs import Needs
-from .text import FILE_NEEDED, hashed, head, of_ipc, of_network, size, ulimit, word
+from .text import FILE_NEEDED, csv_field, hashed, head, of_ipc, of_network, size, ulimit, word
 
 _USE = "sh THIS.sh [OPTIONS] IMAGE [COMMAND]"
 _EXACT = "limits are set exactly, also those that are declared as a minimum"
@@ -30,7 +30,7 @@ def podman(needs: Needs) -> list[str]:
     sysctls = {key: value for key, value in needs.sysctls.items() if "=" not in value}
     unsaid = [f"{key}: podman takes no = in a value" for key in needs.sysctls if key not in sysctls]
     raised = node.raised(node.Resolved(needs.ulimits, least=needs.least), {}, Podman.usual)
-    words = [_csv(f"{key}={value}") for key, value in sysctls.items()]
+    words = [csv_field(f"{key}={value}") for key, value in sysctls.items()]
     enough = [
         f"{name} needs no line: podman gives at least {Podman.usual[name]}"
         for name in needs.ulimits
@@ -68,9 +68,3 @@ def _shared(engine: str, needs: Needs) -> list[str]:
     if needs.shm_size and engine == "podman":
         lines.append("--shm-size with --ipc=host: it is refused; delete the line, as /dev/shm is the node's")
     return lines
-
-
-def _csv(text: str) -> str:
-    """podman splits the value of --sysctl at commas, and reads quotes as in RFC 4180 (spf13/pflag,
-    string_slice.go)."""
-    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text

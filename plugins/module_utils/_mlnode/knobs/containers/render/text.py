@@ -59,6 +59,12 @@ def word(text: str) -> str:
     return shlex.quote(text)
 
 
+def csv_field(text: str) -> str:
+    """podman splits the value of --sysctl at commas, and reads quotes as in RFC 4180 (spf13/pflag,
+    string_slice.go)."""
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
+
+
 def size(number: int, units: Sequence[str] = ("g", "m", "k")) -> str:
     """Bytes with the greatest unit that divides them. units: of 2^30, 2^20 and 2^10 bytes."""
     for unit, shift in zip(units, (30, 20, 10)):

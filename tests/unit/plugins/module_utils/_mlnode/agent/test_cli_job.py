@@ -93,7 +93,7 @@ def test_wrong_usage(node: Machine, words: list[str]) -> None:
 
 def test_a_faulty_word_is_an_error(node: Machine, capsys: Capture) -> None:
     assert cli.main(["job", "--slurm-job", "\x1b[2J"]) == cli.ERROR
-    assert capsys.readouterr().err == "mlnode: slurm_job: expected a number, got '\\x1b[2J'\n"
+    assert "slurm_job: expected a number as in SLURM_JOB_ID, got '\\x1b[2J'; for" in capsys.readouterr().err
 
 
 def test_the_json_is_what_its_schema_says(node: Machine, capsys: Capture) -> None:

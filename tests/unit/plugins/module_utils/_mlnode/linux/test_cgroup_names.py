@@ -12,6 +12,7 @@ from mlnode.linux.cgroup_names import Job
 
 def filled(text: str) -> str:
     words = {"UNDER": UID.replace("-", "_"), "UID": UID, "OTHER": "ab" * 32, "ID": CONTAINER}
+    words["HASH"] = "0f" * 16
     for word, meant in words.items():
         text = text.replace(word, meant)
     return text

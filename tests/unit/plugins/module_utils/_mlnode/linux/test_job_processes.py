@@ -89,6 +89,20 @@ def test_processes_are_chosen_by_their_groups(node: Machine) -> None:
         assert seen.met == {(field, str(word)) for field, words in choice._asdict().items() for word in words}
 
 
+def test_containers_with_names_alone_are_chosen_by_them(node: Machine) -> None:
+    process(node, 20, "python", cgroup="/lxc.payload.train/system.slice/x.service")
+    process(node, 21, "python", cgroup="/lxc.payload.train-2/system.slice/x.service")
+    assert pids(job_processes.chosen(node, Choice(containers=("train",)))) == [20]
+
+
+def test_a_group_is_one_of_any_hierarchy(node: Machine) -> None:
+    process(node, 20, "python")
+    rows = "4:cpu:/mine/below\n1:name=systemd:/user.slice/user-0.slice/session-3.scope\n0::/\n"
+    node.put("/proc/20/cgroup", rows)
+    assert pids(job_processes.chosen(node, Choice(cgroups=("/mine/",)))) == [20]
+    assert job_processes.chosen(node, Choice(cgroups=("/min",))).processes == ()
+
+
 def test_a_choice_without_a_process_is_not_met(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     choice = Choice((20, 99), ("/x",), ("ab",), ("4711",), (UID,))
@@ -170,7 +184,7 @@ def test_a_runtime_knows_its_containers_by_name(tmp_path: pathlib.Path) -> None:
     node.answers = {"podman": Finished(0, f"{CONTAINER}\n", ""), "docker": Finished(1, "", "no such object")}
     assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
     node.answers["podman"] = Finished(125, "", "no such container")
-    assert job_processes.container_ids(node, "trainer", 1) == []
+    assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]  # maybe of LXC
     assert job_processes.container_ids(node, "3f2c", 1) == ["3f2c"]
     node.silent = {"docker"}
     with pytest.raises(HostError, match="no answer"):
@@ -179,7 +193,7 @@ def test_a_runtime_knows_its_containers_by_name(tmp_path: pathlib.Path) -> None:
     assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
     node.silent = set()
     node.answers = {"podman": Finished(0, "\x1b[2J rubbish\n", "")}
-    assert job_processes.container_ids(node, "trainer", 1) == []
+    assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]
 
 
 @pytest.mark.parametrize("word", ["", "-x", "a b", "--format", "../x", "a" * 200])

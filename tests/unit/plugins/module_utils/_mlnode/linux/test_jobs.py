@@ -73,6 +73,15 @@ def test_a_device_whose_node_was_removed_is_held_all_the_same(node: Busy) -> Non
     assert jobs.running(node) == ["pid 812 (python3) holds /dev/nvidia0"]
 
 
+def test_a_device_below_the_own_root_folder_is_held(node: Busy) -> None:
+    run(node, 812, "python3", "/srv/image/dev/nvidia0")
+    node.link("/proc/812/root", "/srv/image")
+    assert jobs.running(node) == ["pid 812 (python3) holds /dev/nvidia0"]
+    node.remove("/proc/812/root")
+    node.link("/proc/812/root", "/")
+    assert jobs.running(node) == []
+
+
 @cases.table
 def test_what_monitors_and_consoles_hold_is_no_job(node: Busy, path: str) -> None:
     run(node, 812, "python3", path)

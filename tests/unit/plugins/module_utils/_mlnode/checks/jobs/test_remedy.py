@@ -6,22 +6,24 @@ from __future__ import annotations
 
 import pytest
 from mlnode.checks.jobs import remedy
+from mlnode.checks.jobs.defaults import Defaults
 from mlnode.checks.jobs.model import Place, Process
 from mlnode.host.namespaces import Ids
 from mlnode.knobs.limits.parse import LIMITS, Amount
 from mlnode.linux.cgroup_names import Group, Job
 from mlnode.linux.inside import Environment, Network, Storage
 from mlnode.linux.job_processes import JobProcess
+from mlnode.model.record import replace
 
 ID = "3f2c" * 16
 
 
-def place(kind: str, runtime: str = "", name: str = ID) -> Place:
+def place(
+    kind: str, runtime: str = "", name: str = ID, *, own: tuple[str, ...] = ("net", "mnt", "ipc")
+) -> Place:
     job = Job(kind, name, ID if runtime else "", runtime)
     process = JobProcess(20, "1", "python", (), Ids(0, 0, ()), Group("/", job), ("net:[1]",) * 5, "/")
-    return Place(
-        (Process(process, Environment({})),), Network({}, ()), Storage("tmpfs", 1, 1), ("net", "mnt")
-    )
+    return Place((Process(process, Environment({})),), Network({}, ()), Storage("tmpfs", 1, 1), own)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +39,15 @@ def place(kind: str, runtime: str = "", name: str = ID) -> Place:
          "emptyDir {medium: Memory}", "hostPath"),
         ("pod", "containerd", 'securityContext.sysctls of the pod: {name: a.b, value: "1 2"}',
          "LimitMEMLOCK=8:infinity for the runtime's service", "emptyDir {medium: Memory}", "hostPath"),
-        ("slurm", "", "TaskProlog: sysctl -w 'a.b=1 2'",
+        ("slurm", "", "podman run --sysctl; now: nsenter --net=/proc/20/ns/net sysctl -w 'a.b=1 2'",
          "PropagateResourceLimitsExcept=MEMLOCK in slurm.conf, and LimitMEMLOCK=8:infinity for slurmd",
          "remount,size=1g", "enroot"),
         ("unit", "", "ExecStartPre=+ of the unit", "LimitMEMLOCK=8:infinity in the unit", "remount,size=1g",
          "enroot"),
+        ("container", "lxc", "lxc.sysctl.a.b = 1 2 in its", "lxc.prlimit.memlock = 8:unlimited in its",
+         "lxc.mount.entry = tmpfs dev/shm tmpfs size=1g", "lxc.mount.entry = /etc/nccl.conf"),
+        ("container", "nspawn", "/etc/sysctl.d of the container: a.b = 1 2", "LimitMEMLOCK=8:infinity in [",
+         "remount,size=1g", "BindReadOnly=/etc/nccl.conf"),
         ("session", "", "nsenter --net=/proc/20/ns/net sysctl -w 'a.b=1 2'", "log in again", "remount",
          "enroot"),
         ("other", "", "nsenter --net=/proc/20/ns/net sysctl -w 'a.b=1 2'", "log in again", "remount",
@@ -56,6 +62,44 @@ def test_a_remedy_is_in_the_words_of_the_runtime(
     assert limit in remedy.limit(here, LIMITS["memlock"], Amount(8, None))
     assert shm in remedy.shm(here, "1g")
     assert nccl in remedy.nccl_file(here)
+
+
+def test_podman_splits_values_at_commas() -> None:
+    key = "net.ipv4.ip_local_reserved_ports"
+    for runtime, option in (("podman", f"""'"{key}=1,2 3"'"""), ("docker", f"'{key}=1,2 3'")):
+        assert f"{runtime} run --sysctl {option};" in remedy.sysctl(
+            place("container", runtime), key, "1,2 3", "net"
+        )
+
+
+@pytest.mark.parametrize(("kind", "runtime"), [("container", "podman"), ("pod", "containerd")])
+def test_shared_memory_of_the_node_has_its_size_there(kind: str, runtime: str) -> None:
+    advice = remedy.shm(place(kind, runtime, own=("net", "mnt")), "1g")
+    assert advice.startswith("it shares the node's /dev/shm: mount -o remount,size=1g")
+
+
+def test_a_pod_of_crio_has_its_limits() -> None:
+    advice = remedy.limit(place("pod", "crio"), LIMITS["memlock"], Amount(8, None))
+    assert advice.startswith('default_ulimits = ["memlock=8:-1"]')
+
+
+def test_a_scope_has_the_limits_of_its_caller() -> None:
+    advice = remedy.limit(place("unit", "", "run-r1.scope"), LIMITS["memlock"], Amount(8, None))
+    assert "log in again" in advice
+
+
+@pytest.mark.parametrize("topic", ["sysctls", "ulimits", "shm_size"])
+def test_a_declared_default_is_not_asked_for(topic: str) -> None:
+    bare = place("container", "podman")
+    here = replace(bare, defaults=Defaults(frozenset((topic,))))
+    advice = {
+        "sysctls": remedy.sysctl(here, "a.b", "1", "net"),
+        "ulimits": remedy.limit(here, LIMITS["memlock"], Amount(8, None)),
+        "shm_size": remedy.shm(here, "1g"),
+    }
+    for name, text in advice.items():
+        assert ("the area containers is declared" in text) is (name == topic)
+        assert ("declare the area containers" in text) is (name != topic)
 
 
 def test_the_namespace_of_a_value_is_entered() -> None:

@@ -1,0 +1,78 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Declared defaults for new containers (area containers) that the runtime of a job has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Mapping
+
+from ...engine.declared import Declaration
+from ...knobs.containers import parse, schema
+from ...knobs.containers.parse import SHM_SIZE, SYSCTLS, ULIMITS
+from ...knobs.limits import parse as limits_parse
+from ...knobs.limits.parse import LIMITS, Wanted
+from ...knobs.sysctl import parse as sysctl_parse
+from ...linux import cgroup_names
+from ...linux.cgroup_names import Job
+from ...model.errors import MlnodeError
+from ...model.record import NamedTuple
+from ...model.schema import Checked
+from ...model.setting import Setting
+
+if TYPE_CHECKING:
+    from .model import Node
+
+#: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. Those of the kubelet depend
+#: on its version, and are not expected.
+_TOPICS = {
+    "podman": (SYSCTLS, ULIMITS, SHM_SIZE),
+    "docker": (ULIMITS, SHM_SIZE),
+    "crio": (SYSCTLS, ULIMITS),
+}
+
+
+class Defaults(NamedTuple):
+    """topics: the declared ones. sysctls, ulimits: exact values of a dictionary; empty for `auto`, because
+    the areas sysctl and limits have them. shm_size: in bytes; None if it is not declared."""
+
+    topics: frozenset[str] = frozenset()
+    sysctls: Mapping[str, Setting] = {}
+    ulimits: Mapping[str, Wanted] = {}
+    shm_size: int | None = None
+
+
+def declared(node: Node, job: Job) -> Defaults:
+    """Defaults for a job."""
+    known = _TOPICS.get(job.runtime, ()) if job.kind in (cgroup_names.CONTAINER, cgroup_names.POD) else ()
+    defaults = Defaults()
+    for declaration in node.declarations if known else ():
+        spec = _spec(node, declaration)
+        if job.runtime not in spec.get("runtimes", schema.RUNTIMES):
+            continue
+        for topic in known:
+            if topic not in defaults.topics and spec.get(topic) is not None:
+                defaults = _with(defaults._replace(topics=defaults.topics | {topic}), topic, spec)
+    return defaults
+
+
+def _spec(node: Node, declaration: Declaration) -> Checked:
+    try:
+        spec = declaration.checked_spec(parse.KIND, schema.OPTIONS)
+        parse.parse(spec)
+    except MlnodeError as error:
+        node.unclear(declaration, parse.KIND, error)
+        return Checked()
+    return spec
+
+
+def _with(defaults: Defaults, topic: str, spec: Checked) -> Defaults:
+    if topic == SHM_SIZE:
+        return defaults._replace(shm_size=int(spec[SHM_SIZE]))
+    if spec[topic] == schema.AUTO:
+        return defaults
+    if topic == ULIMITS:
+        limits = parse.ulimits(spec).items()
+        wants = {name: limits_parse.wanted(LIMITS[name], text)._replace(exact=True) for name, text in limits}
+        return defaults._replace(ulimits=wants)
+    settings = sysctl_parse.parse(Checked({"settings": parse.sysctls(spec)}), None)
+    return defaults._replace(sysctls={setting.key: setting for setting in settings})

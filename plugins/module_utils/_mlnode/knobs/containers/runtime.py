@@ -153,6 +153,14 @@ def _number(text: str) -> float:
 # -- ulimits as runtimes write them: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit) -------
 
 
+def is_amount(text: str) -> bool:
+    match = _ULIMIT.match(text)
+    if match is None:
+        return False
+    soft, hard = int(match[1]), int(match[2] or match[1])
+    return soft >= -1 and hard >= -1 and (hard == -1 or -1 < soft <= hard)
+
+
 def amount_of(text: str) -> str:
     """The amount of `1024:2048` as limits are declared; the text itself if it is not of that form."""
     match = _ULIMIT.match(text)

@@ -55,11 +55,11 @@ def test_podmans_drop_in(tmp_path: pathlib.Path) -> None:
 def test_a_list_repeats_the_entries_that_it_replaces(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.put(VENDOR, '[containers]\ndefault_sysctls = ["net.ipv4.ping_group_range=0 0"]\n')
-    machine.put(NODE, '[containers]\ndefault_ulimits = ["core=0:0", "nofile=1:2", "new=host"]\n')
+    machine.put(NODE, '[containers]\ndefault_ulimits = ["core=0:0", "nofile=1:2", "rttime=-1"]\n')
     apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096})
     assert lists(machine, PODMAN) == {
         "default_sysctls": ["net.ipv4.ping_group_range=0 0", "net.core.somaxconn=4096"],
-        "default_ulimits": ["core=0:0", "nofile=4096:4096", "new=host"],
+        "default_ulimits": ["core=0:0", "nofile=4096:4096", "rttime=-1:-1"],
     }
     # A later change there is repeated by the next run.
     machine.put(NODE, '[Containers]\nDefault_Ulimits = ["core=1:1"]\n')
@@ -85,9 +85,20 @@ def test_a_later_file_overrides(tmp_path: pathlib.Path) -> None:
         assert (cause.file, cause.line) == (later, 3)
         assert rows["podman.sysctls"].reading.runtime.text == "net.core.somaxconn=128"
     # The same value is no matter, and neither is a list that adds to mlnode's.
-    machine.put(later, '[containers]\ndefault_sysctls = ["a=1", {append=true}]\nshm_size = "2147483648b"\n')
+    machine.put(
+        later, '[containers]\ndefault_sysctls = ["net.a=1", {append=true}]\nshm_size = "2147483648b"\n'
+    )
+    machine.versions["podman"] = "podman version 4.8.0"
     machine.forget()
     assert set(told(look(machine, sysctls=SYSCTLS, shm_size="2GiB")).values()) == {"ok"}
+    # An older one does not start with the attribute.
+    machine.versions["podman"] = "podman version 4.7.2"
+    machine.forget()
+    rows = look(machine, sysctls=SYSCTLS, shm_size="2GiB")
+    assert {row.reason for row in rows.values()} == {
+        f"cannot understand {later}: line 2: attributes of a list need podman 4.8, and an older one does not "
+        "start; correct it first"
+    }
 
 
 def test_units_of_podman_have_factors_of_1000(tmp_path: pathlib.Path) -> None:
@@ -101,10 +112,10 @@ def test_units_of_podman_have_factors_of_1000(tmp_path: pathlib.Path) -> None:
 
 def test_podman_6_reads_one_main_file(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
-    machine.put(VENDOR, '[containers]\ndefault_sysctls = ["a=1"]\n')
+    machine.put(VENDOR, '[containers]\ndefault_sysctls = ["net.a=1"]\n')
     machine.put(NODE, "[engine]\n")
     apply(machine, sysctls=SYSCTLS)
-    assert lists(machine, PODMAN)["default_sysctls"] == ["a=1", "net.core.somaxconn=4096"]
+    assert lists(machine, PODMAN)["default_sysctls"] == ["net.a=1", "net.core.somaxconn=4096"]
 
     machine.versions["podman"] = "podman version 6.0.0"
     machine.forget()
@@ -123,6 +134,10 @@ def test_files_of_root_come_last_and_others_may_not_see_them(
     machine = Engines.made(tmp_path, "podman")
     machine.put("/root/.config/containers/containers.conf", '[containers]\nshm_size = "1"\n')
     apply(machine, sysctls=SYSCTLS)
+    # Before podman 5, it does not read them as root.
+    assert told(look(machine, shm_size="2GiB")) == {"podman.shm_size": "drifted"}
+    machine.versions["podman"] = "podman version 5.0.0"
+    machine.forget()
     assert told(look(machine, shm_size="2GiB")) == {"podman.shm_size": "overridden"}
 
     machine.unreadable["/root/.config/containers/containers.conf.d"] = errno.EACCES
@@ -151,17 +166,65 @@ def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> No
         (b"[containers]\n\ndefault_sysctls = 'a=1'\n", "line 3: expected a list of texts"),
         (b"[containers]\ndefault_sysctls = [1]\n", "line 2: expected a list of texts"),
         (b"[containers]\n# \xff\n", "line 2: expected UTF-8"),
+        (b"[containers]\nshm_size='1g'\n[containers]\n", "line 3: containers is there twice"),
+        (b"[containers]\nshm_size='1g'\nSHM_SIZE='2g'\n", "line 3: shm_size is there twice"),
+        (
+            b"[containers]\ndefault_sysctls = ['net.core.somaxconn = 128']\n",
+            "line 2: expected KEY=VALUE without blanks around them, got 'net.core.somaxconn = 128'",
+        ),
+        (
+            b"[containers]\ndefault_sysctls = ['vm.swappiness=1']\n",
+            "line 2: expected a sysctl of network or IPC, got 'vm.swappiness=1'",
+        ),
+        (
+            b"[containers]\ndefault_sysctls = ['net/core/somaxconn=1']\n",
+            "line 2: expected a sysctl of network or IPC, got 'net/core/somaxconn=1'",
+        ),
+        (
+            b"[containers]\ndefault_sysctls = [{append='yes'}]\n",
+            "line 2: expected the attribute append=true or append=false",
+        ),
     ],
 )
 def test_types_that_podman_refuses(tmp_path: pathlib.Path, text: bytes, said: str) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.put(NODE, text)
+    machine.versions["podman"] = "podman version 5.4.2"
     rows = apply(machine, sysctls=SYSCTLS, shm_size="1GiB")
     assert [row.reason for row in rows.values() if str(row.status) == "unknown"]
     assert {row.reason for row in rows.values() if str(row.status) == "unknown"} == {
         f"cannot understand {NODE}: {said}; correct it first"
     }
     assert not machine.exists(PODMAN)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("memlock=unlimited", "nofile = 1:2", "NOFILE=1", "RLIMIT_NOFILE=1", "nofile=3:2", "memlock=-1:5"),
+        *("", "nofile", "new=1", "nofile=1:2:3", "nofile=1,2"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["podman", "crio"])
+def test_limits_that_no_engine_starts_with(tmp_path: pathlib.Path, engine: str, text: str) -> None:
+    machine = Engines.made(tmp_path, engine)
+    file, head = {"podman": (NODE, "containers"), "crio": ("/etc/crio/crio.conf", "crio.runtime")}[engine]
+    machine.put(file, f"[{head}]\ndefault_ulimits = ['{text}']\n")
+    row = apply(machine, ulimits={"nofile": 4096})[f"{engine}.ulimits"]
+    assert (str(row.status), machine.exists(PODMAN) or machine.exists(CRIO)) == ("unknown", False)
+    assert f"line 2: expected NAME=SOFT:HARD, with -1 for no limit, got {text!r}" in row.reason
+
+
+def test_a_link_that_leads_to_no_file(tmp_path: pathlib.Path) -> None:
+    for engine, folder in (("podman", f"{NODE}.d"), ("crio", "/etc/crio/crio.conf.d")):
+        for target, status in (("/nowhere", "unknown"), ("/etc", "unknown"), ("/dev/null", "changed")):
+            machine = Engines.made(tmp_path / f"{engine}{target.replace('/', '_')}", engine)
+            machine.link(f"{folder}/10-a.conf", target)
+            row = apply(machine, sysctls=SYSCTLS)[f"{engine}.sysctls"]
+            assert str(row.status) == status, (engine, target, row.reason)
+        machine.put(f"{folder}/20-folder.conf/README", "no TOML\n" if engine == "podman" else "")
+        machine.forget()
+        assert str(look(machine, sysctls=SYSCTLS)[f"{engine}.sysctls"].status) == "ok"
 
 
 def test_a_file_of_the_runtime_layer_alone_is_not_written(tmp_path: pathlib.Path) -> None:

@@ -39,6 +39,9 @@ class Docker(Runtime):
     lacks: Mapping[str, str] = {
         SYSCTLS: "Docker has no default sysctls: pass --sysctl to docker run, or see mlnode render docker-run"
     }
+    bundles: Mapping[str, str] = {
+        "snap.docker.dockerd.service": "set the values in /var/snap/docker/current/config/daemon.json"
+    }
 
     def obstacle(self, host: Host, topic: str) -> str:
         lines = arguments(host, self.unit)

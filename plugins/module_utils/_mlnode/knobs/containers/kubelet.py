@@ -15,7 +15,7 @@ import re
 from typing import Any, Callable, Mapping, Sequence
 
 from ...host.host import Host
-from ...linux import drop_ins, settings_yaml
+from ...linux import drop_ins, kubelets, settings_yaml
 from ...model.errors import HostError
 from ...model.setting import BootFile
 from .. import own_file
@@ -46,6 +46,11 @@ class Kubelet(Runtime):
     lacks: Mapping[str, str] = {
         ULIMITS: f"{_POD}: containers have the limits of their runtime",
         SHM_SIZE: f"{_POD}: set an emptyDir with medium: Memory at /dev/shm; see mlnode render pod",
+    }
+    bundles: Mapping[str, str] = {
+        unit: f"set the values in {path}; see mlnode render kubelet, and mlnode render pod"
+        for unit, path in kubelets.UNITS.items()
+        if unit != "kubelet.service"
     }
 
     def obstacle(self, host: Host, topic: str) -> str:

@@ -47,7 +47,8 @@ class Given(NamedTuple):
 class Runtime:
     """path: the file that mlnode writes, with NAME for the declaration. process: its daemon; empty if a new
     process reads the files for each container. unit: the daemon's unit. lacks: topic → why it has no default
-    for that, and the remedy."""
+    for that, and the remedy. bundles: other units that contain such a runtime, with their own configuration →
+    the remedy."""
 
     name: str
     path: str
@@ -56,6 +57,7 @@ class Runtime:
     process = ""
     usual: Values = {}
     lacks: Mapping[str, str] = {}
+    bundles: Mapping[str, str] = {}
     restart = ""
 
     def installed(self, host: Host) -> bool:
@@ -67,6 +69,12 @@ class Runtime:
         if self.unit and systemd_conf.fragment(host, self.unit):
             return True
         return any(host.exists(f"{folder}/{self.program}") for folder in _BINARIES)
+
+    def elsewhere(self, host: Host) -> str:
+        """The unit that contains such a runtime, which mlnode does not configure, and the remedy; empty
+        without one. Raises HostError."""
+        units = [unit for unit in self.bundles if systemd_conf.fragment(host, unit)]
+        return f"{units[0]} contains it: {self.bundles[units[0]]}" if units else ""
 
     def file(self, name: str) -> str:
         return self.path.replace("NAME", name)

@@ -559,6 +559,25 @@ def test_containerd_says_what_to_do(tmp_path: pathlib.Path) -> None:
     assert not [key for key in apply(machine, sysctls=SYSCTLS) if key.startswith("containerd")]
 
 
+@pytest.mark.parametrize(
+    ("unit", "runtime", "said"),
+    [
+        ("k3s-agent", "kubelet", "set the values in /etc/rancher/k3s/config.yaml; see mlnode render kubelet"),
+        ("rke2-server", "containerd", "limits of the unit"),
+        ("snap.microk8s.daemon-kubelite", "kubelet", "/var/snap/microk8s/current/args/kubelet"),
+        ("snap.docker.dockerd", "docker", "/var/snap/docker/current/config/daemon.json"),
+    ],
+)
+def test_a_runtime_of_a_bundle_is_not_ok(tmp_path: pathlib.Path, unit: str, runtime: str, said: str) -> None:
+    machine = Engines.made(tmp_path)
+    machine.put(f"/etc/systemd/system/{unit}.service", "[Service]\nExecStart=/bin/x\n")
+    before = machine.tuned()
+    row = apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096}, shm_size="1GiB")[f"{runtime}.ulimits"]
+    assert (str(row.status), said in row.reason) == ("unsupported", True), row.reason
+    assert f"{unit}.service contains it" in row.reason
+    assert machine.tuned() == before
+
+
 # -- kubelet -------------------------------------------------------------------------------
 
 _DROP_INS = "--config=/var/lib/kubelet/config.yaml --config-dir=/etc/kubernetes/kubelet.conf.d"

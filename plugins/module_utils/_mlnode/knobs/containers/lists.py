@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...host.host import Host
-from ...linux import drop_ins, toml
+from ...linux import toml
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, is_settable, shown
-from .runtime import FILE, Given, amount_of, is_amount, numbers_of, size_of
+from .runtime import FILE, Given, amount_of, is_amount, numbers_of, size_of, text_of
 
 #: Topic → key, for both
 KEYS = {SYSCTLS: "default_sysctls", ULIMITS: "default_ulimits", SHM_SIZE: "shm_size"}
@@ -68,8 +68,8 @@ def _of_key(path: str, present: Iterable[toml.Entry], wanted: Sequence[str]) -> 
 
 
 def entries(host: Host, path: str) -> list[toml.Entry]:
-    """Raises HostError, also for a link that leads to no file: the engine does not start with it."""
-    text = host.read(path) if _is_followed(host, path) else drop_ins.text(host, path)
+    """Raises HostError."""
+    text = text_of(host, path)
     try:
         text.encode("utf-8")
         return [*toml.entries(text)]
@@ -77,10 +77,6 @@ def entries(host: Host, path: str) -> list[toml.Entry]:
         raise _broken(path, f"line {text.count(chr(10), 0, error.start) + 1}: expected UTF-8") from error
     except ValueError as error:
         raise _broken(path, str(error)) from error
-
-
-def _is_followed(host: Host, path: str) -> bool:
-    return host.is_link(path) and not drop_ins.is_masked(host, path)
 
 
 def attribute(host: Host, paths: Iterable[str]) -> str:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import pathlib
 import shutil
+import time
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
@@ -523,6 +525,32 @@ def test_a_running_daemon_reads_the_file_at_its_restart(tmp_path: pathlib.Path) 
     assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
 
 
+def test_a_file_that_was_removed_since_its_start(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "crio")
+    later = "/etc/crio/crio.conf.d/zzz.conf"
+    machine.put(later, "[crio.runtime]\ndefault_ulimits = ['nofile=1']\n")
+    apply(machine, ulimits={"nofile": 4096})
+    machine.daemon("crio", age=-100)
+    assert told(look(machine, ulimits={"nofile": 4096})) == {"crio.ulimits": "overridden"}
+    machine.remove(later)
+    machine.forget()
+    os.utime(f"{machine.root}/etc/crio/crio.conf.d", (time.time() + 200,) * 2)
+    assert told(look(machine, ulimits={"nofile": 4096})) == {"crio.ulimits": "pending_reboot"}
+
+
+def test_a_daemon_in_a_container_reads_other_files(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    apply(machine, shm_size="1GiB")
+    machine.daemon("dockerd", age=-100)
+    machine.put("/proc/800/cgroup", "0::/system.slice/docker.service\n")
+    machine.daemon("dockerd", age=100, pid=900)
+    machine.put("/proc/900/cgroup", "0::/system.slice/docker-1234.scope\n")
+    assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
+    machine.put("/proc/800/cgroup", "0::/user.slice/user-0.slice/session-1.scope\n")
+    machine.forget()
+    assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "pending_reboot"}
+
+
 def test_crio_has_both_lists(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "crio")
     machine.put("/etc/crio/crio.conf", '[crio.runtime]\ndefault_sysctls = ["kernel.sem=1 2 3 4"]\n')
@@ -612,6 +640,24 @@ def test_pods_may_ask_for_what_is_allowed(tmp_path: pathlib.Path) -> None:
     machine.forget()
     row = look(machine, sysctls=values)["kubelet.sysctls"]
     assert (str(row.status), row.causes[-1].file) == ("overridden", "/etc/kubernetes/kubelet.conf.d/zzz.conf")
+
+
+def test_a_slash_at_the_end_and_folders_of_drop_ins(tmp_path: pathlib.Path) -> None:
+    machine = kubelet(tmp_path, f"{_DROP_INS}/")
+    folder = KUBELET.rpartition("/")[0]
+    machine.put(f"{folder}/10-site/a.conf", "allowedUnsafeSysctls: [kernel.sem]\n")
+    machine.put(f"{folder}/10-site/README", "allowedUnsafeSysctls: none\n")
+    apply(machine, sysctls={**SYSCTLS, "net.ipv4.tcp_fin_timeout": 30})
+    apply(machine, sysctls=SYSCTLS)
+    assert machine.read(KUBELET).split("\n")[4:] == [
+        "allowedUnsafeSysctls:",
+        '- "kernel.sem"',
+        '- "net.core.somaxconn"',
+        "",
+    ]
+    machine.link(f"{folder}/20-a.conf", "/nowhere")
+    machine.forget()
+    assert told(look(machine, sysctls=SYSCTLS)) == {"kubelet.sysctls": "unknown"}
 
 
 def test_all_pods_get_defaults_where_the_kubelet_has_them(tmp_path: pathlib.Path) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import namespaces
 from mlnode.host.host import Host
-from mlnode.knobs.containers.parse import SHM_SIZE, SIZE, ULIMITS
+from mlnode.knobs.containers.parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS
 from mlnode.knobs.containers.podman import Podman
+from mlnode.model.errors import HostError
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts over /etc/containers in a namespace")
 
@@ -33,6 +34,26 @@ CASES: list[dict[str, str]] = [
     {f"{DROP_INS}/zz-mlnode-site.conf": 'shm_size = "4096"', f"{DROP_INS}/zzz.conf": 'shm_size = "8192b"'},
     {f"{DROP_INS}/a.conf": 'default_ulimits = ["nofile=1:2", \'nofile=5:6\',\n"stack=-1:-1" # c\n]'},
     {f"{DROP_INS}/a.conf": "# nothing", f"{DROP_INS}/b.txt": 'shm_size = "8192b"'},
+    {f"{DROP_INS}/a.conf": 'shm_size = "8192b"', f"{DROP_INS}/.b.conf": 'shm_size = "4096b"'},
+    {NODE: 'shm_size = "lots"', f"{DROP_INS}/zz-mlnode-site.conf": 'shm_size = "4096"'},
+]
+
+#: Files that podman does not start with, or with which it creates no container
+REFUSED: list[dict[str, str]] = [
+    {NODE: 'shm_size = "1g"\nshm_size = "2g"'},
+    {NODE: 'shm_size = "1g"\n[engine]\n[containers]'},
+    {NODE: "default_ulimits = [1]"},
+    {NODE: 'default_ulimits = ["nofile = 1:2"]'},
+    {NODE: 'default_ulimits = ["memlock=unlimited"]'},
+    {NODE: 'default_ulimits = ["nofile=3:2"]'},
+    {NODE: 'default_ulimits = ["memlock=-1:5"]'},
+    {NODE: 'default_ulimits = ["NOFILE=1"]'},
+    {NODE: 'default_sysctls = ["net.core.somaxconn = 1"]'},
+    {NODE: 'default_sysctls = ["net/core/somaxconn=1"]'},
+    {NODE: 'default_sysctls = ["vm.swappiness=1"]'},
+    {NODE: 'default_sysctls = ["net.core.somaxconn"]'},
+    {NODE: "env = {a = 1,\n b = 2}"},
+    {NODE: "x = yes"},
 ]
 
 #: Arguments: the root and an image. A path of podman's is short. All that it stores, and its locks in
@@ -60,24 +81,38 @@ def image(folder: pathlib.Path) -> pathlib.Path:
     return path
 
 
-@pytest.mark.parametrize("files", CASES, ids=range(len(CASES)))
-def test_both_read_the_same(files: dict[str, str], tmp_path: pathlib.Path) -> None:
+def created(files: dict[str, str], folder: pathlib.Path) -> subprocess.CompletedProcess[str]:
+    """A run of the script with these files."""
     namespaces.need("podman", "podman")
-    for folder in ("etc/containers", "usr/share/containers"):
-        (tmp_path / "root" / folder).mkdir(parents=True)
-    root = tmp_path / "root"
+    root = folder / "root"
+    for name in ("etc/containers", "usr/share/containers"):
+        (root / name).mkdir(parents=True)
     (root / "etc/containers/policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
     for name, text in files.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(f"[containers]\n{text}\n")
     words = ["unshare", "--mount", "--propagation", "private", "bash", "-c", SCRIPT, "-"]
-    words += [str(root), str(image(tmp_path))]
+    words += [str(root), str(image(folder))]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("CONTAINERS_")}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, env=environment)
+
+
+@pytest.mark.parametrize("files", REFUSED, ids=range(len(REFUSED)))
+def test_both_refuse_the_same(files: dict[str, str], tmp_path: pathlib.Path) -> None:
+    done = created(files, tmp_path)
+    assert done.returncode != 0
+    host, topics = Host(str(tmp_path / "root")), (SYSCTLS, ULIMITS, SHM_SIZE)
+    with pytest.raises(HostError, match=NODE):
+        [Podman().given(host, topic, "site", {}) for topic in topics]
+
+
+@pytest.mark.parametrize("files", CASES, ids=range(len(CASES)))
+def test_both_read_the_same(files: dict[str, str], tmp_path: pathlib.Path) -> None:
+    done = created(files, tmp_path)
     assert done.returncode == 0, done.stderr
 
     [container] = json.loads(done.stdout)
-    host, podman = Host(str(root)), Podman()
+    host, podman = Host(str(tmp_path / "root")), Podman()
     size = podman.given(host, SHM_SIZE, "site", {SIZE: "1"}).now
     limits = podman.given(host, ULIMITS, "site", {}).now
     # Podman's own default, which the manual page has in the same units

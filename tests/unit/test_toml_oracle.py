@@ -69,3 +69,28 @@ def test_both_readers_agree(pairs: dict[str, str], head: str) -> None:
         own = None
     if expected is not None:
         assert own == expected
+
+
+_PATHS = st.lists(st.sampled_from("ab"), min_size=1, max_size=3).map(".".join)
+_LINES = st.one_of(
+    _PATHS.map(lambda path: f"{path} = 1\n"),
+    _PATHS.map(lambda path: f"{path} = {{b = 1}}\n"),
+    _PATHS.map(lambda path: f"[{path}]\n"),
+    _PATHS.map(lambda path: f"[[{path}]]\n"),
+)
+
+
+@given(st.lists(_LINES, max_size=6))
+def test_both_readers_refuse_a_second_definition(lines: list[str]) -> None:
+    text = "".join(lines)
+    try:
+        tomllib.loads(text)
+        expected = True
+    except tomllib.TOMLDecodeError:
+        expected = False
+    try:
+        list(toml.entries(text))
+        own = True
+    except ValueError:
+        own = False
+    assert own == expected

@@ -15,7 +15,7 @@ from .sysctl_d import Line
 
 #: Unit → file with protectKernelDefaults (k3s and rke2 have their own spelling, MicroK8s a list of
 #: flags)
-_UNITS = {
+UNITS = {
     "kubelet.service": "/var/lib/kubelet/config.yaml",
     "k3s.service": "/etc/rancher/k3s/config.yaml",
     "k3s-agent.service": "/etc/rancher/k3s/config.yaml",
@@ -50,7 +50,7 @@ class Kubelet(NamedTuple):
 
 def all_of(host: Host) -> Iterator[Kubelet]:
     """Raises HostError."""
-    for unit, usual in _UNITS.items():
+    for unit, usual in UNITS.items():
         command, given = arguments(host, unit)
         if command is None:
             continue

@@ -27,10 +27,12 @@ class Member(NamedTuple):
 
 def find(text: str, key: str) -> Member | None:
     """The member at the top; None without it. Raises ValueError with the line."""
+    text = text[1:] if text.startswith("\ufeff") else text
     if text.lstrip().startswith("{"):
         return _of_json(text, key)
     member: Member | None = None
     lines = text.split("\n")
+    _refuse_other_forms(lines)
     for number, line in enumerate(lines, start=1):
         match = _KEY.match(line.rstrip("\r"))
         if match is None or _name(match) != key:
@@ -42,10 +44,23 @@ def find(text: str, key: str) -> Member | None:
     return member
 
 
+def _refuse_other_forms(lines: list[str]) -> None:
+    """Raises ValueError for forms in which a member at the top could be missed: columns, further documents,
+    and keys of another kind."""
+    begun = False
+    for number, line in enumerate(lines, start=1):
+        text = _without_comment(line)
+        if not text or (not begun and (text == "---" or text.startswith("%"))):
+            continue
+        if line.startswith(("---", "...", "? ", "<<")) or (not begun and line[0] in " \t"):
+            raise ValueError(f"line {number}: expected a key in the first column, got {text[:40]!r}")
+        begun = True
+
+
 def _of_json(text: str, key: str) -> Member | None:
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     place = text.find(f'"{key}"')
     return Member(document[key], text.count("\n", 0, place) + 1) if key in document else None

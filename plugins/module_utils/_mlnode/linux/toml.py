@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Values of a TOML file with their lines (TOML 1.0): Python 3.8 has no reader, and none reports lines.
 
-Numbers, dates and booleans stay texts, as the readers of container engines decide about their types.
+Numbers, dates and booleans stay texts, as the readers of container engines decide about their types. A name
+that is defined twice is an error, as the engines do not start with one.
 """
 
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import Any, Iterator
 
 from ..model.record import NamedTuple, regex
@@ -24,17 +26,25 @@ _LITERAL_LINES = regex(r"'''(?:\r?\n)?(.*?'{0,2})'''(?!')", re.DOTALL)
 _BASIC_LINES = regex(r'"""(?:\r?\n)?((?:[^"\\]|\\.|"(?!""))*"{0,2})"""(?!")', re.DOTALL)
 #: A date and a time may have a blank between them
 _SCALAR = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.Zz+-]+|[^\s,\[\]{}#='\"]+", re.ASCII)
+#: Beginning of a number, date, time or boolean
+_WORD = regex(r"true\Z|false\Z|[+-]?(?:inf\Z|nan\Z|[0-9])", re.ASCII)
+_CONTROL = regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_MARK = "\ufeff"
 _ESCAPE = regex(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([ \t]*\r?\n\s*)|(.))", re.DOTALL)
 _ESCAPED = {
     "b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\",
 }  # fmt: skip
+
+#: In a path, an element of an array of tables
+ELEMENT = "[]"
 
 #: Arrays and inline tables in each other. Readers of the nodes' files have no deeper ones.
 _DEEPEST = 20
 
 
 class Entry(NamedTuple):
-    """One key with its value. path: names of its tables, and its own. line: of the key, from 1."""
+    """One key with its value. path: names of its tables, and its own; ELEMENT after the name of an array of
+    tables. line: of the key, from 1."""
 
     path: tuple[str, ...]
     value: Any
@@ -51,29 +61,94 @@ def entries(text: str) -> Iterator[Entry]:
     return _Reader(text).entries()
 
 
+class _Kind(Enum):
+    """Definition of a name. IMPLIED: a table without a head of its own. DOTTED: a table by a dotted key."""
+
+    VALUE, HEAD, ARRAY, IMPLIED, DOTTED = range(5)
+
+
+class _Defined:
+    """All names so far."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[str, ...], _Kind] = {}
+
+    def table(self, path: tuple[str, ...], array: bool) -> tuple[str, ...] | None:
+        """The path of keys below a head; None if the head is a second definition."""
+        place: tuple[str, ...] = ()
+        for name in path[:-1]:
+            kind = self._kinds.setdefault((*place, name), _Kind.IMPLIED)
+            if kind is _Kind.VALUE:
+                return None
+            place = (*place, name, *([ELEMENT] if kind is _Kind.ARRAY else []))
+        place = (*place, path[-1])
+        if self._kinds.get(place) not in (None, _Kind.ARRAY if array else _Kind.IMPLIED):
+            return None
+        if not array:
+            self._kinds[place] = _Kind.HEAD
+            return place
+        element = (*place, ELEMENT)
+        begun = {path: kind for path, kind in self._kinds.items() if path[: len(element)] != element}
+        self._kinds = {**begun, place: _Kind.ARRAY}
+        return element
+
+    def key(self, table: tuple[str, ...], path: tuple[str, ...]) -> bool:
+        """False for a second definition."""
+        above = [(*table, *path[:end]) for end in range(1, len(path))]
+        if any(self._kinds.get(name) not in (None, _Kind.DOTTED, _Kind.IMPLIED) for name in above):
+            return False
+        whole = (*table, *path)
+        if whole in self._kinds:
+            return False
+        self._kinds.update(dict.fromkeys(above, _Kind.DOTTED))
+        self._kinds[whole] = _Kind.VALUE
+        return True
+
+
 class _Reader:
     def __init__(self, text: str) -> None:
-        self._text = text[1:] if text.startswith("\ufeff") else text
+        self._text = text
         self._at = 0
+        self._defined = _Defined()
 
     def entries(self) -> Iterator[Entry]:
+        self._refuse_signs()
         table: tuple[str, ...] = ()
         while True:
             self._take(_GAP)
             if self._at == len(self._text):
                 return
             if self._next("["):
-                double = self._next("[")
-                self._take(_BLANKS)
-                table = self._key()
-                self._expect("]]" if double else "]")
+                table = self._head()
             else:
-                line, path = self._line, (*table, *self._key())
+                line, path = self._line, self._key()
+                if not self._defined.key(table, path):
+                    raise _twice(line, path)
                 self._expect("=")
                 self._take(_BLANKS)
-                yield from _flat(Entry(path, self._value(0), line))
+                yield from _flat(Entry((*table, *path), self._value(0), line))
             if self._take(_LINE_END) is None:
                 raise self._error("a line end")
+
+    def _head(self) -> tuple[str, ...]:
+        """The path of keys below a head, whose first bracket is read."""
+        line, array = self._line, self._next("[")
+        self._take(_BLANKS)
+        path = self._key()
+        self._expect("]]" if array else "]")
+        table = self._defined.table(path, array)
+        if table is None:
+            raise _twice(line, path)
+        return table
+
+    def _refuse_signs(self) -> None:
+        """Not all readers of engines skip a byte order mark, and none takes a control character."""
+        control = _CONTROL.search(self._text)
+        if control is not None:
+            self._at = control.start()
+            raise self._error("no control character")
+        if self._text.startswith(_MARK):
+            raise self._error("no byte order mark")
 
     @property
     def _line(self) -> int:
@@ -146,7 +221,8 @@ class _Reader:
         if self._next("{"):
             return self._inline(depth)
         word = self._take(_SCALAR)
-        if word is None:
+        if word is None or not _WORD.match(word.group()):
+            self._at = word.start() if word else self._at
             raise self._error("a value")
         return Word(word.group())
 
@@ -163,12 +239,14 @@ class _Reader:
                 return values
 
     def _inline(self, depth: int) -> dict[str, Any]:
+        """Of one line, as readers of TOML 1.0 have it."""
         table: dict[str, Any] = {}
+        self._take(_BLANKS)
+        if self._next("}"):
+            return table
         while True:
-            self._take(_GAP)
-            if self._next("}"):
-                return table
-            path = self._key()
+            self._take(_BLANKS)
+            line, path = self._line, self._key()
             self._expect("=")
             self._take(_BLANKS)
             inner = table
@@ -176,11 +254,17 @@ class _Reader:
                 inner = inner.setdefault(name, {})
                 if not isinstance(inner, dict):
                     raise self._error("a name without a value")
+            if path[-1] in inner:
+                raise _twice(line, path)
             inner[path[-1]] = self._value(depth + 1)
-            self._take(_GAP)
+            self._take(_BLANKS)
             if not self._next(","):
                 self._expect("}")
                 return table
+
+
+def _twice(line: int, path: tuple[str, ...]) -> ValueError:
+    return ValueError(f"line {line}: {'.'.join(path)} is there twice")
 
 
 def _flat(entry: Entry) -> Iterator[Entry]:

@@ -14,7 +14,14 @@ from typing import Any, Mapping, Sequence
 from .record import NamedTuple, regex
 
 _BLANKS = regex(r"[ \t\r\n]*")
-_DECODER = json.JSONDecoder()
+
+
+def _no_number(word: str) -> float:
+    """Python's own NaN and Infinity are no JSON."""
+    raise ValueError(f"{word} is no value of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
 _INDENT = "  "
 
 
@@ -30,8 +37,13 @@ class Member(NamedTuple):
 
 def read(text: str) -> dict[str, Member]:
     """The members by name; none for a text of blanks only. Raises ValueError with a reason."""
-    if not text.strip():
-        return {}
+    try:
+        return _members(text) if text.strip() else {}
+    except RecursionError as error:
+        raise ValueError("expected fewer levels") from error
+
+
+def _members(text: str) -> dict[str, Member]:
     members: dict[str, Member] = {}
     at = _after(text, 0, "{")
     if text[at : at + 1] == "}":
@@ -63,7 +75,7 @@ def changed(text: str, changes: Mapping[str, Any]) -> str:
             text = text if value is None else _added(text, members, name, value)
         elif value is None:
             text = _without(text, members, name)
-        elif old.value != value:
+        elif json.dumps(old.value, sort_keys=True) != json.dumps(value, sort_keys=True):  # 1, 1.0 and true
             text = text[: old.first] + json.dumps(value) + text[old.end :]
     return text
 

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Mapping, Sequence
+from typing import Iterator, Mapping, Sequence, Tuple
 
 from ...engine import declared
 from ...host.host import Host
 from ...knobs.sysctl import containers as sysctls
 from ...linux.sysctl_d import dotted, slashed
 from ...linux.sysctl_reach import Reach
+from ...model import values
 from ...model.errors import listed
 from ...model.record import NamedTuple
 from ...model.setting import Severity
@@ -69,30 +70,52 @@ def checks(host: Host) -> Iterator[Check]:
         raise Nothing("no sysctl is declared on this node", declared.FOLDER)
     # Only here: preflight compiles the area on the node
     from ...knobs.containers import present
+    from ...knobs.containers.share import share
 
-    given = present.sysctls(host, keys.lost)
-    if not given:
+    given, elsewhere = present.sysctls(host, keys.lost), present.elsewhere(host)
+    if not given and not elsewhere:
         raise Nothing("no container runtime is installed", "podman, docker, crio, containerd, kubelet")
-    if keys.lost:
-        yield _judged(keys, given)
-    elif not keys.unknown:
+    if keys.lost and given:
+        shared = share(declared.load_all(host))
+        wants = {key: (shared.sysctls.get(key, ""), key in shared.at_least) for key in keys.lost}
+        yield _judged(keys, given, wants)
+    if keys.lost and elsewhere:
+        yield SYSCTLS.unknown(f"the configuration of {listed(elsewhere, _NAMED)} is not read")
+    if not keys.lost and not keys.unknown:
         yield SYSCTLS.judged(True, f"all {keys.number} declared keys reach containers")
     if keys.unknown:
         yield SYSCTLS.unknown(f"not known for this kernel: {listed(keys.unknown, _NAMED)}")
 
 
-def _judged(declared_keys: Declared, given: Mapping[str, Sequence[str]]) -> Check:
-    """given: runtime → the lost keys that its defaults set."""
+#: Key → its value, empty if only the node can compute it; and whether that is a minimum
+_Wants = Mapping[str, Tuple[str, bool]]
+
+
+def _judged(declared_keys: Declared, given: Mapping[str, Mapping[str, str]], wants: _Wants) -> Check:
+    """given: runtime → the lost keys that its defaults set, with their values."""
     count = f"{len(declared_keys.lost)} of {declared_keys.number} declared keys do not reach containers here"
-    missing = {name: [key for key in declared_keys.lost if key not in keys] for name, keys in given.items()}
+    missing = {name: _missing(now, wants) for name, now in given.items()}
     open_ones = {name: keys for name, keys in missing.items() if keys}
     if not open_ones:
         return SYSCTLS.judged(True, f"{count}, and defaults of {', '.join(given)} set them")
-    if all(len(keys) == len(declared_keys.lost) for keys in missing.values()):
+    if not any(given.values()):
         words = f"{count}, and nothing sets them there: {listed(declared_keys.lost, _NAMED)}"
     else:
         words = f"{count}, and {_words(open_ones)}"
     return SYSCTLS.judged(False, words, expected=f"set by {', '.join(given)}")
+
+
+def _missing(now: Mapping[str, str], wants: _Wants) -> Sequence[str]:
+    """The keys that a runtime does not set as declared, with another value that it sets."""
+    return [
+        f"{key} ({now[key]} there)" if key in now else key
+        for key, (want, least) in wants.items()
+        if key not in now or not _is_met(want, least, now[key])
+    ]
+
+
+def _is_met(want: str, least: bool, now: str) -> bool:
+    return not want or values.tokens(want) == values.tokens(now) or (least and values.reaches(want, now))
 
 
 def _words(missing: Mapping[str, Sequence[str]]) -> str:

@@ -12,19 +12,10 @@ from __future__ import annotations
 from typing import Mapping
 
 from ...host.host import Host
-from ...linux import systemd_conf
+from ...linux import kubelets, systemd_conf
 from ...model.setting import BootFile
 from .parse import SHM_SIZE, SYSCTLS, ULIMITS, Values
 from .runtime import Given, Runtime
-
-#: Without one of these, containerd serves Docker alone, whose containers have Docker's defaults
-_KUBELETS = (
-    "kubelet.service",
-    "k3s.service",
-    "k3s-agent.service",
-    "rke2-agent.service",
-    "rke2-server.service",
-)
 
 
 class Containerd(Runtime):
@@ -39,11 +30,18 @@ class Containerd(Runtime):
         "mlnode render pod",
     }
 
+    bundles: Mapping[str, str] = {
+        unit: "its containers have the limits of the unit; for the rest, see mlnode render pod"
+        for unit in kubelets.UNITS
+        if unit != "kubelet.service"
+    }
+
     def look_for(self, host: Host) -> bool:
         if not super().look_for(host):
             return False
+        # Without a kubelet, it serves Docker alone, whose containers have Docker's defaults.
         docker = bool(systemd_conf.fragment(host, "docker.service"))
-        return not docker or any(systemd_conf.fragment(host, unit) for unit in _KUBELETS)
+        return not docker or bool(systemd_conf.fragment(host, "kubelet.service"))
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         return Given({}, {})

@@ -15,7 +15,7 @@ from ...model.setting import BootFile
 from .. import own_file
 from . import lists
 from .parse import SHM_SIZE, Values
-from .runtime import FILE, Given, Runtime, argument, arguments
+from .runtime import FILE, Given, Runtime, argument, arguments, walked
 
 _MAIN, _FOLDER = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 _TABLE = ("crio", "runtime")
@@ -46,7 +46,7 @@ class Crio(Runtime):
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         own = self.file(name)
-        files = _walked(host, _FOLDER)
+        files = walked(host, _FOLDER)
         before = [path for path in (_MAIN,) if host.exists(path)] + [path for path in files if path < own]
         order = (before, [path for path in files if path > own])
         return lists.given(host, _TABLE, topic, own, order, want)
@@ -57,20 +57,10 @@ class Crio(Runtime):
         return [BootFile(self.file(name), own_file.content(name, body, explains="containers.crio.sysctls"))]
 
     def read_files(self, host: Host) -> Sequence[str]:
-        return [path for path in (_MAIN,) if host.exists(path)] + _walked(host, _FOLDER)
+        return [path for path in (_MAIN,) if host.exists(path)] + walked(host, _FOLDER)
+
+    def folder(self, host: Host) -> str:
+        return _FOLDER
 
     def sources(self, host: Host, topic: str) -> list[str]:
         return lists.sources(host, self.read_files(host), _TABLE, topic)
-
-
-def _walked(host: Host, folder: str) -> list[str]:
-    """All files of a folder, whatever their ending, and of the folders in it, in the order of their names
-    (pkg/config/config.go: UpdateFromPath). A folder that is a link is not followed."""
-    files: list[str] = []
-    for name in sorted(host.names(folder)):
-        path = f"{folder}/{name}"
-        if host.is_file(path) or host.is_link(path):
-            files.append(path)
-        else:
-            files += _walked(host, path)
-    return files

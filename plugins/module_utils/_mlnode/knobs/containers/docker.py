@@ -19,7 +19,7 @@ from ...model import json_members
 from ...model.errors import HostError
 from ...model.setting import BootFile
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
-from .runtime import Given, Runtime, argument, arguments, numbers_of, size_of
+from .runtime import Given, Runtime, amount_of, argument, arguments, is_amount, numbers_of, size_of
 
 #: Modules that are loaded by name to write a shared file; this area adds them to the agent
 BRINGS = (edited_file,)
@@ -38,6 +38,9 @@ class Docker(Runtime):
     restart = "systemctl restart docker"
     lacks: Mapping[str, str] = {
         SYSCTLS: "Docker has no default sysctls: pass --sysctl to docker run, or see mlnode render docker-run"
+    }
+    bundles: Mapping[str, str] = {
+        "snap.docker.dockerd.service": "set the values in /var/snap/docker/current/config/daemon.json"
     }
 
     def obstacle(self, host: Host, topic: str) -> str:
@@ -68,7 +71,7 @@ class Docker(Runtime):
         changes: dict[str, Any] = {}
         if ULIMITS in wants:
             member = _read(base).get(_ULIMITS)
-            now = member.value if member and isinstance(member.value, dict) else {}
+            now = member.value if member else {}
             own = {limit: _ulimit(limit, amount) for limit, amount in wants[ULIMITS].items()}
             changes[_ULIMITS] = {**now, **own}
         if SHM_SIZE in wants:
@@ -95,27 +98,50 @@ class Docker(Runtime):
 
 
 def _read(text: str) -> dict[str, json_members.Member]:
+    """Raises HostError for a text that dockerd does not start with, as far as this area knows its members."""
     try:
-        return json_members.read(text)
+        members = json_members.read(text)
     except ValueError as error:
-        raise HostError("understand", PATH, None, f"{error}; correct it first") from error
+        raise _broken(str(error)) from error
+    ulimits, size = members.get(_ULIMITS), members.get(_SHM)
+    if size and not isinstance(size.value, (str, type(None))):
+        raise _broken(f"line {size.line}: expected {_SHM} as a text in quotes")
+    if ulimits and not isinstance(ulimits.value, (dict, type(None))):
+        raise _broken(f"line {ulimits.line}: expected {_ULIMITS} as an object")
+    for name, entry in (ulimits.value or {}).items() if ulimits else ():
+        if not _is_limit(name, entry):
+            place = f"line {ulimits.line}: {_ULIMITS}.{name}" if ulimits else name
+            raise _broken(f'{place}: expected {{"Name": "{name}", "Hard": NUMBER, "Soft": NUMBER}}')
+    return {name: member for name, member in members.items() if member.value is not None}
+
+
+def _broken(words: str) -> HostError:
+    return HostError("understand", PATH, None, f"{words}; correct it first")
+
+
+def _is_limit(name: str, entry: Any) -> bool:
+    """True if containers start with it. The name inside counts (moby, daemon/daemon_unix.go and
+    oci_linux.go: WithRlimits)."""
+    if not isinstance(entry, dict):
+        return False
+    fields = _fields(entry)
+    numbers = [fields.get(key, 0) for key in ("soft", "hard")]
+    if fields.get("name") != name or any(type(number) is not int for number in numbers):
+        return False
+    return is_amount(":".join(map(str, numbers)))
+
+
+def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of fields are in any case of letters (encoding/json)."""
+    return {key.casefold(): value for key, value in entry.items()}
 
 
 def _values(topic: str, raw: Any) -> dict[str, str]:
-    """As they are declared. A size of Docker is a text with a unit; names of fields are in any case of
-    letters (go-units, Ulimit)."""
+    """As they are declared. A size of Docker is a text with a unit."""
     if topic == SHM_SIZE:
-        return {SIZE: size_of(str(raw), 1024)}
-    values: dict[str, str] = {}
-    for name, entry in raw.items() if isinstance(raw, Mapping) else ():
-        fields = (
-            {str(key).casefold(): value for key, value in entry.items()} if isinstance(entry, Mapping) else {}
-        )
-        words = [
-            "unlimited" if fields.get(key) == -1 else str(fields.get(key, 0)) for key in ("soft", "hard")
-        ]
-        values[name] = words[0] if words[0] == words[1] else ":".join(words)
-    return values
+        return {SIZE: size_of(raw, 1024)}
+    limits = {name: _fields(entry) for name, entry in raw.items()}
+    return {name: amount_of(f"{item.get('soft', 0)}:{item.get('hard', 0)}") for name, item in limits.items()}
 
 
 def _ulimit(name: str, amount: str) -> dict[str, Any]:
@@ -155,6 +181,8 @@ def _of_others(host: Host, text: str) -> str:
             *(version for version in entry["wrote"] if version and "content" in version),
         )
     )
+    if text in wrote:
+        return saved
     try:
         return json_members.undone(saved, wrote, text)
     except ValueError:  # was edited into something else, or is that now

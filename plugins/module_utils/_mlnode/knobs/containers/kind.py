@@ -51,12 +51,14 @@ class ContainersKind(Kind):
         name, topic = taken_apart(setting.key)
         engine = RUNTIMES[name]
         path = engine.file(context.name)
-        if not engine.installed(context.host):
+        installed = engine.installed(context.host)
+        lacks = engine.lacks.get(topic, "") if installed else engine.elsewhere(context.host)
+        if lacks:
+            absent = Value(absent=lacks)
+            return Reading(path, absent, Boot(absent), setting.want)
+        if not installed:
             left = Value(text=NOT_INSTALLED)
             return Reading(path, left, Boot(left), NOT_INSTALLED)
-        if topic in engine.lacks:
-            absent = Value(absent=engine.lacks[topic])
-            return Reading(path, absent, Boot(absent), setting.want)
         want, given, resolved = self._state(setting, context, context.spec)
         if not want:
             left = Value(text=UNSET)

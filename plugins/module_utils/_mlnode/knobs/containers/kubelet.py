@@ -15,12 +15,12 @@ import re
 from typing import Any, Callable, Mapping, Sequence
 
 from ...host.host import Host
-from ...linux import drop_ins, settings_yaml
+from ...linux import kubelets, settings_yaml
 from ...model.errors import HostError
 from ...model.setting import BootFile
 from .. import own_file
 from .parse import SHM_SIZE, SYSCTLS, ULIMITS, Values
-from .runtime import FILE, Given, Runtime, argument, arguments
+from .runtime import FILE, Given, Runtime, argument, arguments, text_of, walked
 
 _FOLDER = "/etc/kubernetes/kubelet.conf.d"
 _ALLOWED, _DEFAULTS, _GATES = "allowedUnsafeSysctls", "defaultPodSysctls", "featureGates"
@@ -46,6 +46,11 @@ class Kubelet(Runtime):
     lacks: Mapping[str, str] = {
         ULIMITS: f"{_POD}: containers have the limits of their runtime",
         SHM_SIZE: f"{_POD}: set an emptyDir with medium: Memory at /dev/shm; see mlnode render pod",
+    }
+    bundles: Mapping[str, str] = {
+        unit: f"set the values in {path}; see mlnode render kubelet, and mlnode render pod"
+        for unit, path in kubelets.UNITS.items()
+        if unit != "kubelet.service"
     }
 
     def obstacle(self, host: Host, topic: str) -> str:
@@ -100,9 +105,13 @@ class Kubelet(Runtime):
 
     def read_files(self, host: Host) -> Sequence[str]:
         main = argument(arguments(host, self.unit), "config")[0]
-        folder = argument(arguments(host, self.unit), "config-dir")[0]
+        folder = self.folder(host)
         files = [main] if main and host.exists(main) else []
-        return files + (drop_ins.paths(host, [folder]) if folder else [])
+        more = walked(host, folder) if folder else []
+        return files + [path for path in more if path.endswith(".conf")]
+
+    def folder(self, host: Host) -> str:
+        return argument(arguments(host, self.unit), "config-dir")[0].rstrip("/")
 
     def sources(self, host: Host, topic: str) -> list[str]:
         lines = []
@@ -161,7 +170,7 @@ def _covered(values: Values, want: Values) -> Values:
 def _member(host: Host, path: str, key: str) -> settings_yaml.Member | None:
     """Raises HostError."""
     try:
-        return settings_yaml.find(drop_ins.text(host, path), key)
+        return settings_yaml.find(text_of(host, path), key)
     except ValueError as error:
         raise HostError("understand", path, None, str(error)) from error
 

@@ -12,14 +12,23 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...host.host import Host
-from ...linux import drop_ins, toml
+from ...linux import toml
 from ...model.errors import HostError
 from ...model.record import NamedTuple
-from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
-from .runtime import FILE, Given, amount_of, numbers_of, size_of
+from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, is_settable, shown
+from .runtime import FILE, Given, amount_of, is_amount, numbers_of, size_of, text_of
 
 #: Topic → key, for both
 KEYS = {SYSCTLS: "default_sysctls", ULIMITS: "default_ulimits", SHM_SIZE: "shm_size"}
+
+_PODMAN = ("containers",)
+_APPEND = "append"
+
+#: go-units, ulimit.go: ulimitNameMapping
+_LIMITS = (
+    *("core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice"),
+    *("nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"),
+)
 
 
 class Assigned(NamedTuple):
@@ -44,16 +53,23 @@ def assigned(host: Host, paths: Iterable[str], table: Sequence[str], topic: str)
     TOML: the engine does not start with it."""
     wanted = [*table, KEYS[topic]]
     return [
-        Assigned(path, entry.line, _values(topic, path, entry), _append(entry.value))
+        Assigned(path, entry.line, *_values(topic, path, entry, table))
         for path in paths
-        for entry in entries(host, path)
-        if [name.casefold() for name in entry.path] == wanted
+        for entry in _of_key(path, entries(host, path), wanted)
     ]
+
+
+def _of_key(path: str, present: Iterable[toml.Entry], wanted: Sequence[str]) -> list[toml.Entry]:
+    """Its entry, if there is one. Raises HostError for two with different letters: Go takes any of them."""
+    named = [entry for entry in present if [name.casefold() for name in entry.path] == wanted]
+    if len(named) > 1:
+        raise _broken(path, f"line {named[1].line}: {wanted[-1]} is there twice")
+    return named
 
 
 def entries(host: Host, path: str) -> list[toml.Entry]:
     """Raises HostError."""
-    text = drop_ins.text(host, path)
+    text = text_of(host, path)
     try:
         text.encode("utf-8")
         return [*toml.entries(text)]
@@ -63,41 +79,75 @@ def entries(host: Host, path: str) -> list[toml.Entry]:
         raise _broken(path, str(error)) from error
 
 
+def attribute(host: Host, paths: Iterable[str]) -> str:
+    """The place of the first list with attributes; empty without one. Raises HostError."""
+    for path in paths:
+        for entry in entries(host, path):
+            if isinstance(entry.value, list) and any(isinstance(item, dict) for item in entry.value):
+                return f"{path}:{entry.line}"
+    return ""
+
+
 def _broken(path: str, words: str) -> HostError:
     return HostError("understand", path, None, f"{words}; correct it first")
 
 
-def _values(topic: str, path: str, entry: toml.Entry) -> dict[str, str]:
-    """Raises HostError for a value of another type, with which the engine does not start."""
-    raw = entry.value
+def _values(
+    topic: str, path: str, entry: toml.Entry, table: Sequence[str]
+) -> tuple[dict[str, str], bool | None]:
+    """Values, and the attribute append. Raises HostError for a value with which the engine, or a container,
+    does not start."""
+    raw, line = entry.value, f"line {entry.line}"
     if topic == SHM_SIZE:
         if not _is_text(raw):
-            raise _broken(path, f"line {entry.line}: expected a text in quotes")
+            raise _broken(path, f"{line}: expected a text in quotes")
         # Unlike --shm-size, this has factors of 1000 (libpod/runtime_ctr.go: FromHumanSize): 1GiB is 954 MiB.
-        return {SIZE: size_of(raw, 1000)}
-    if not isinstance(raw, list) or not all(_is_text(item) or isinstance(item, dict) for item in raw):
-        raise _broken(path, f"line {entry.line}: expected a list of texts")
-    pairs = [item.partition("=") for item in raw if item and isinstance(item, str)]
-    if topic == ULIMITS:
-        return {name: amount_of(value) for name, _equals, value in pairs}
-    return {name.strip(): " ".join(value.split()) for name, _equals, value in pairs}
+        return {SIZE: size_of(raw, 1000)}, None
+    podman = tuple(table) == _PODMAN
+    items: Sequence[Any] = raw if isinstance(raw, list) else [None]
+    attributes = [item for item in items if isinstance(item, dict) and podman]
+    texts = [item for item in items if item not in attributes]
+    if not all(map(_is_text, texts)):
+        raise _broken(path, f"{line}: expected a list of texts")
+    for attribute_of in attributes:
+        if attribute_of not in ({_APPEND: "true"}, {_APPEND: "false"}):
+            raise _broken(path, f"{line}: expected the attribute append=true or append=false")
+    append = attributes[-1][_APPEND] == "true" if attributes else None
+    pair_of = _limit if topic == ULIMITS else _podmans_sysctl if podman else _sysctl
+    try:
+        # CRI-O skips empty sysctls (pkg/config/sysctl.go).
+        pairs = [pair_of(text) for text in texts if text or podman or topic == ULIMITS]
+    except ValueError as error:
+        raise _broken(path, f"{line}: {error}") from error
+    return dict(pairs), append
 
 
 def _is_text(raw: Any) -> bool:
     return isinstance(raw, str) and not isinstance(raw, toml.Word)
 
 
-def _append(raw: Any) -> bool | None:
-    if not isinstance(raw, list):
-        return None
-    words = [
-        str(value).casefold() == "true"
-        for item in raw
-        if isinstance(item, Mapping)
-        for name, value in item.items()
-        if name.casefold() == "append"
-    ]
-    return words[-1] if words else None
+def _limit(text: str) -> tuple[str, str]:
+    """As both engines read it, and refuse to start otherwise (go-units, ParseUlimit)."""
+    name, _equals, amount = text.partition("=")
+    if name in _LIMITS and is_amount(amount):
+        return name, amount_of(amount)
+    raise ValueError(f"expected NAME=SOFT:HARD, with -1 for no limit, got {text!r}")
+
+
+def _sysctl(text: str) -> tuple[str, str]:
+    """As CRI-O reads it (pkg/config/sysctl.go)."""
+    name, equals, value = text.partition("=")
+    if not equals or name != name.strip() or value != value.strip():
+        raise ValueError(f"expected KEY=VALUE without blanks around them, got {text!r}")
+    return name, " ".join(value.split())
+
+
+def _podmans_sysctl(text: str) -> tuple[str, str]:
+    """As podman reads it, and creates no container otherwise (pkg/util/utils.go: ValidateSysctls)."""
+    name, value = _sysctl(text)
+    if "=" in value or not is_settable(name):
+        raise ValueError(f"expected a sysctl of network or IPC, got {text!r}")
+    return name, value
 
 
 def folded(lists: Iterable[Assigned]) -> dict[str, str]:
@@ -157,10 +207,7 @@ def lines(table: str, wants: Mapping[str, Values], others: Mapping[str, Values])
 def _spelled(topic: str, value: str) -> str:
     if topic != ULIMITS:
         return value
-    try:
-        soft, hard = numbers_of(value)
-    except ValueError:  # a form of a newer version, repeated as it is
-        return value
+    soft, hard = numbers_of(value)
     return f"{soft}:{hard}"
 
 

@@ -35,7 +35,11 @@ _FOLDERS_6 = (
     _FOLDER,
     "/etc/containers/containers.rootful.conf.d",
 )
-_VERSION = re.compile(r"\b([0-9]{1,3})\.[0-9]")
+_VERSION = re.compile(r"\b([0-9]{1,3})\.([0-9]{1,3})\b")
+#: containers/common 0.57, pkg/config: lists with attributes. An older one reads no file with them.
+_APPENDS_SINCE = (4, 8)
+#: containers/common 0.58: an older podman reads such files for other users only
+_ROOTS_SINCE = (5, 0)
 
 
 class _Order(NamedTuple):
@@ -56,11 +60,14 @@ class _OfRoot(NamedTuple):
 def _of_root(host: Host) -> _OfRoot:
     """Raises HostError for root; other users may look at all the rest."""
     try:
-        return _OfRoot(_existing(host, _ROOT), _drop_ins(host, f"{_ROOT}.d"))
+        files = _OfRoot(_existing(host, _ROOT), _drop_ins(host, f"{_ROOT}.d"))
     except HostError as error:
         if host.is_superuser():
             raise
         return _OfRoot(unread=f"files of root are not considered: {error}")
+    if (files.main or files.drop_ins) and _version(host) < _ROOTS_SINCE:
+        return _OfRoot()
+    return files
 
 
 def _existing(host: Host, *paths: str) -> list[str]:
@@ -100,6 +107,7 @@ class Podman(Runtime):
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         own, root = self.file(name), _of_root(host)
+        _refuse_attributes(host, own, root)
         older, newer = (
             lists.given(host, _TABLE, topic, own, order(host, own, root), want)
             for order in (_until_5, _from_6)
@@ -119,14 +127,29 @@ class Podman(Runtime):
         return lists.sources(host, (*files.before, *files.after), _TABLE, topic)
 
 
+def _refuse_attributes(host: Host, own: str, root: _OfRoot) -> None:
+    """Raises HostError for an attribute that this version does not know."""
+    order = _until_5(host, own, root)
+    place = lists.attribute(host, (*order.before, *order.after))
+    if place and _version(host) < _APPENDS_SINCE:
+        path, _colon, line = place.rpartition(":")
+        words = f"line {line}: attributes of a list need podman 4.8, and an older one does not start"
+        raise HostError("understand", path, None, f"{words}; correct it first")
+
+
 def _is_6(host: Host) -> bool:
+    """Raises HostError."""
+    return _version(host) >= (6, 0)
+
+
+def _version(host: Host) -> tuple[int, int]:
     """Raises HostError if podman does not tell its version."""
 
-    def ask() -> bool:
+    def ask() -> tuple[int, int]:
         said = host.must_run(["podman", "--version"], "read podman's version:")
         match = _VERSION.search(said)
         if match is None:
             raise HostError("understand", "podman --version", None, f"it says {said[:80]!r}")
-        return int(match.group(1)) >= 6
+        return int(match[1]), int(match[2])
 
     return host.once("podman version", ask)

@@ -9,7 +9,7 @@ import re
 from typing import Iterable, Mapping, Sequence
 
 from ...host.host import Host
-from ...linux import daemons, kubelets, systemd_conf
+from ...linux import daemons, drop_ins, kubelets, systemd_conf
 from ...linux.sysctl_d import Line
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
@@ -47,7 +47,8 @@ class Given(NamedTuple):
 class Runtime:
     """path: the file that mlnode writes, with NAME for the declaration. process: its daemon; empty if a new
     process reads the files for each container. unit: the daemon's unit. lacks: topic → why it has no default
-    for that, and the remedy."""
+    for that, and the remedy. bundles: other units that contain such a runtime, with their own configuration →
+    the remedy."""
 
     name: str
     path: str
@@ -56,6 +57,7 @@ class Runtime:
     process = ""
     usual: Values = {}
     lacks: Mapping[str, str] = {}
+    bundles: Mapping[str, str] = {}
     restart = ""
 
     def installed(self, host: Host) -> bool:
@@ -67,6 +69,12 @@ class Runtime:
         if self.unit and systemd_conf.fragment(host, self.unit):
             return True
         return any(host.exists(f"{folder}/{self.program}") for folder in _BINARIES)
+
+    def elsewhere(self, host: Host) -> str:
+        """The unit that contains such a runtime, which mlnode does not configure, and the remedy; empty
+        without one. Raises HostError."""
+        units = [unit for unit in self.bundles if systemd_conf.fragment(host, unit)]
+        return f"{units[0]} contains it: {self.bundles[units[0]]}" if units else ""
 
     def file(self, name: str) -> str:
         return self.path.replace("NAME", name)
@@ -93,6 +101,11 @@ class Runtime:
         """All files that its daemon reads at its start. Raises HostError."""
         return ()
 
+    def folder(self, host: Host) -> str:
+        """The folder with its drop-ins, of which one may have been removed since its start; empty if it has
+        none. Raises HostError."""
+        return ""
+
     def sources(self, host: Host, topic: str) -> list[str]:
         """`path:line: text` of all places that set a topic, in the order of reading. Raises HostError."""
         return []
@@ -114,9 +127,30 @@ def argument(lines: Iterable[Line], *flags: str) -> tuple[str, str]:
     return last
 
 
+def walked(host: Host, folder: str) -> list[str]:
+    """All files of a folder, and of the folders in it, in the order of their names, as CRI-O and the kubelet
+    read them (CRI-O, pkg/config/config.go: UpdateFromPath; Kubernetes, cmd/kubelet/app/server.go). A folder
+    that is a link is not followed."""
+    files: list[str] = []
+    for name in sorted(host.names(folder)):
+        path = f"{folder}/{name}"
+        if host.is_file(path) or host.is_link(path):
+            files.append(path)
+        else:
+            files += walked(host, path)
+    return files
+
+
+def text_of(host: Host, path: str) -> str:
+    """A file's content; empty for a folder and for a link to /dev/null. Raises HostError, also for a link
+    that leads to no file: no engine starts with it."""
+    followed = host.is_link(path) and not drop_ins.is_masked(host, path)
+    return host.read(path) if followed else drop_ins.text(host, path)
+
+
 def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
-    """Whether its daemon runs, and the file that was changed since its start; empty if none was. Raises
-    HostError."""
+    """Whether its daemon runs, and the file or folder that was changed since its start; empty if none was.
+    Raises HostError."""
     if not runtime.process:
         return False, ""
     running = host.once("containers.daemons", lambda: daemons.running(host, PROCESSES))
@@ -124,11 +158,14 @@ def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
         return False, ""
     if running.hidden:
         raise HostError("look for", runtime.process, None, f"some processes are hidden: {running.hidden}")
-    starts = [daemons.started(host, daemon.pid) for daemon in running.named(runtime.process)]
+    pids = [daemon.pid for daemon in running.named(runtime.process)]
+    # A daemon of the same name may run in a container, and read files there.
+    own = [pid for pid in pids if daemons.belongs(host, pid, (runtime.unit,))]
+    starts = [daemons.started(host, pid) for pid in own or pids]
     known = [start for start in starts if start is not None]
     if not known:
         return False, ""
-    for path in runtime.read_files(host):
+    for path in filter(None, (*runtime.read_files(host), runtime.folder(host))):
         changed = host.changed(path)
         if changed is not None and changed >= min(known):
             return True, path
@@ -151,6 +188,14 @@ def _number(text: str) -> float:
 
 
 # -- ulimits as runtimes write them: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit) -------
+
+
+def is_amount(text: str) -> bool:
+    match = _ULIMIT.match(text)
+    if match is None:
+        return False
+    soft, hard = int(match[1]), int(match[2] or match[1])
+    return soft >= -1 and hard >= -1 and (hard == -1 or -1 < soft <= hard)
 
 
 def amount_of(text: str) -> str:

@@ -72,6 +72,11 @@ def test_each_declaration_counts_and_a_key_once(node: Machine) -> None:
             Verdict.WARN,
             f"{COUNT}, and podman does not set net.ipv4.tcp_tw_reuse",
         ),
+        (
+            'default_sysctls = ["net.core.somaxconn=128", "net.ipv4.tcp_tw_reuse=1"]',
+            Verdict.WARN,
+            f"{COUNT}, and podman does not set net.core.somaxconn (128 there)",
+        ),
     ],
 )
 def test_files_of_the_operator_count(node: Machine, line: str, verdict: Verdict, found: str) -> None:
@@ -80,8 +85,34 @@ def test_files_of_the_operator_count(node: Machine, line: str, verdict: Verdict,
     assert (check.verdict, check.found) == (verdict, found)
 
 
+def test_a_greater_value_meets_a_minimum(node: Machine) -> None:
+    declare(node, "node", {"net.core.somaxconn": {"at_least": 4096}})
+    for value, verdict in (("8192", Verdict.PASS), ("4096", Verdict.PASS), ("128", Verdict.WARN)):
+        node.put(PODMAN, f'[containers]\ndefault_sysctls = ["net.core.somaxconn={value}"]\n')
+        assert [check.verdict for check in look(node)] == [verdict]
+
+
+def test_files_of_a_bundle_are_not_read(node: Machine) -> None:
+    node.put("/etc/systemd/system/k3s-agent.service", "[Service]\nExecStart=/usr/local/bin/k3s agent\n")
+    bundle = "the configuration of k3s-agent.service is not read"
+    assert [(check.verdict, check.found) for check in look(node)][1:] == [(Verdict.UNKNOWN, bundle)]
+    node.remove("/usr/bin/podman")
+    node.forget()
+    assert [(check.verdict, check.found) for check in look(node)] == [(Verdict.UNKNOWN, bundle)]
+
+
+def test_an_argument_that_overrides_files_makes_it_unknown(node: Machine) -> None:
+    node.remove("/usr/bin/podman")
+    node.put(
+        "/etc/systemd/system/crio.service", "[Service]\nExecStart=/usr/bin/crio --default-sysctls net.a=1\n"
+    )
+    assert [check.verdict for check in look(node)] == [Verdict.UNKNOWN]
+
+
 def test_each_installed_runtime_has_to_set_them(node: Machine) -> None:
-    node.put(PODMAN, '[containers]\ndefault_sysctls = ["net.core.somaxconn=1", "net.ipv4.tcp_tw_reuse=1"]\n')
+    node.put(
+        PODMAN, '[containers]\ndefault_sysctls = ["net.core.somaxconn=65535", "net.ipv4.tcp_tw_reuse=1"]\n'
+    )
     node.put("/usr/bin/dockerd", "")
     [check] = look(node)
     assert check.verdict is Verdict.WARN

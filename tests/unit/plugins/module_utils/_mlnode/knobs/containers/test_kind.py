@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import pathlib
 import shutil
+import time
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
@@ -55,11 +57,11 @@ def test_podmans_drop_in(tmp_path: pathlib.Path) -> None:
 def test_a_list_repeats_the_entries_that_it_replaces(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.put(VENDOR, '[containers]\ndefault_sysctls = ["net.ipv4.ping_group_range=0 0"]\n')
-    machine.put(NODE, '[containers]\ndefault_ulimits = ["core=0:0", "nofile=1:2", "new=host"]\n')
+    machine.put(NODE, '[containers]\ndefault_ulimits = ["core=0:0", "nofile=1:2", "rttime=-1"]\n')
     apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096})
     assert lists(machine, PODMAN) == {
         "default_sysctls": ["net.ipv4.ping_group_range=0 0", "net.core.somaxconn=4096"],
-        "default_ulimits": ["core=0:0", "nofile=4096:4096", "new=host"],
+        "default_ulimits": ["core=0:0", "nofile=4096:4096", "rttime=-1:-1"],
     }
     # A later change there is repeated by the next run.
     machine.put(NODE, '[Containers]\nDefault_Ulimits = ["core=1:1"]\n')
@@ -85,9 +87,17 @@ def test_a_later_file_overrides(tmp_path: pathlib.Path) -> None:
         assert (cause.file, cause.line) == (later, 3)
         assert rows["podman.sysctls"].reading.runtime.text == "net.core.somaxconn=128"
     # The same value is no matter, and neither is a list that adds to mlnode's.
-    machine.put(later, '[containers]\ndefault_sysctls = ["a=1", {append=true}]\nshm_size = "2147483648b"\n')
+    machine.put(
+        later, '[containers]\ndefault_sysctls = ["net.a=1", {append=true}]\nshm_size = "2147483648b"\n'
+    )
+    machine.versions["podman"] = "podman version 4.8.0"
     machine.forget()
     assert set(told(look(machine, sysctls=SYSCTLS, shm_size="2GiB")).values()) == {"ok"}
+    # An older one does not start with the attribute.
+    machine.versions["podman"] = "podman version 4.7.2"
+    machine.forget()
+    [said, _same] = [row.reason for row in look(machine, sysctls=SYSCTLS, shm_size="2GiB").values()]
+    assert said.startswith(f"cannot understand {later}: line 2: attributes of a list need podman 4.8")
 
 
 def test_units_of_podman_have_factors_of_1000(tmp_path: pathlib.Path) -> None:
@@ -101,10 +111,10 @@ def test_units_of_podman_have_factors_of_1000(tmp_path: pathlib.Path) -> None:
 
 def test_podman_6_reads_one_main_file(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
-    machine.put(VENDOR, '[containers]\ndefault_sysctls = ["a=1"]\n')
+    machine.put(VENDOR, '[containers]\ndefault_sysctls = ["net.a=1"]\n')
     machine.put(NODE, "[engine]\n")
     apply(machine, sysctls=SYSCTLS)
-    assert lists(machine, PODMAN)["default_sysctls"] == ["a=1", "net.core.somaxconn=4096"]
+    assert lists(machine, PODMAN)["default_sysctls"] == ["net.a=1", "net.core.somaxconn=4096"]
 
     machine.versions["podman"] = "podman version 6.0.0"
     machine.forget()
@@ -123,6 +133,10 @@ def test_files_of_root_come_last_and_others_may_not_see_them(
     machine = Engines.made(tmp_path, "podman")
     machine.put("/root/.config/containers/containers.conf", '[containers]\nshm_size = "1"\n')
     apply(machine, sysctls=SYSCTLS)
+    # Before podman 5, it does not read them as root.
+    assert told(look(machine, shm_size="2GiB")) == {"podman.shm_size": "drifted"}
+    machine.versions["podman"] = "podman version 5.0.0"
+    machine.forget()
     assert told(look(machine, shm_size="2GiB")) == {"podman.shm_size": "overridden"}
 
     machine.unreadable["/root/.config/containers/containers.conf.d"] = errno.EACCES
@@ -151,17 +165,65 @@ def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> No
         (b"[containers]\n\ndefault_sysctls = 'a=1'\n", "line 3: expected a list of texts"),
         (b"[containers]\ndefault_sysctls = [1]\n", "line 2: expected a list of texts"),
         (b"[containers]\n# \xff\n", "line 2: expected UTF-8"),
+        (b"[containers]\nshm_size='1g'\n[containers]\n", "line 3: containers is there twice"),
+        (b"[containers]\nshm_size='1g'\nSHM_SIZE='2g'\n", "line 3: shm_size is there twice"),
+        (
+            b"[containers]\ndefault_sysctls = ['net.core.somaxconn = 128']\n",
+            "line 2: expected KEY=VALUE without blanks around them, got 'net.core.somaxconn = 128'",
+        ),
+        (
+            b"[containers]\ndefault_sysctls = ['vm.swappiness=1']\n",
+            "line 2: expected a sysctl of network or IPC, got 'vm.swappiness=1'",
+        ),
+        (
+            b"[containers]\ndefault_sysctls = ['net/core/somaxconn=1']\n",
+            "line 2: expected a sysctl of network or IPC, got 'net/core/somaxconn=1'",
+        ),
+        (
+            b"[containers]\ndefault_sysctls = [{append='yes'}]\n",
+            "line 2: expected the attribute append=true or append=false",
+        ),
     ],
 )
 def test_types_that_podman_refuses(tmp_path: pathlib.Path, text: bytes, said: str) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.put(NODE, text)
+    machine.versions["podman"] = "podman version 5.4.2"
     rows = apply(machine, sysctls=SYSCTLS, shm_size="1GiB")
     assert [row.reason for row in rows.values() if str(row.status) == "unknown"]
     assert {row.reason for row in rows.values() if str(row.status) == "unknown"} == {
         f"cannot understand {NODE}: {said}; correct it first"
     }
     assert not machine.exists(PODMAN)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("memlock=unlimited", "nofile = 1:2", "NOFILE=1", "RLIMIT_NOFILE=1", "nofile=3:2", "memlock=-1:5"),
+        *("", "nofile", "new=1", "nofile=1:2:3", "nofile=1,2"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["podman", "crio"])
+def test_limits_that_no_engine_starts_with(tmp_path: pathlib.Path, engine: str, text: str) -> None:
+    machine = Engines.made(tmp_path, engine)
+    file, head = {"podman": (NODE, "containers"), "crio": ("/etc/crio/crio.conf", "crio.runtime")}[engine]
+    machine.put(file, f"[{head}]\ndefault_ulimits = ['{text}']\n")
+    row = apply(machine, ulimits={"nofile": 4096})[f"{engine}.ulimits"]
+    assert (str(row.status), machine.exists(PODMAN) or machine.exists(CRIO)) == ("unknown", False)
+    assert f"line 2: expected NAME=SOFT:HARD, with -1 for no limit, got {text!r}" in row.reason
+
+
+def test_a_link_that_leads_to_no_file(tmp_path: pathlib.Path) -> None:
+    for engine, folder in (("podman", f"{NODE}.d"), ("crio", "/etc/crio/crio.conf.d")):
+        for target, status in (("/nowhere", "unknown"), ("/etc", "unknown"), ("/dev/null", "changed")):
+            machine = Engines.made(tmp_path / f"{engine}{target.replace('/', '_')}", engine)
+            machine.link(f"{folder}/10-a.conf", target)
+            row = apply(machine, sysctls=SYSCTLS)[f"{engine}.sysctls"]
+            assert str(row.status) == status, (engine, target, row.reason)
+        machine.put(f"{folder}/20-folder.conf/README", "no TOML\n" if engine == "podman" else "")
+        machine.forget()
+        assert str(look(machine, sysctls=SYSCTLS)[f"{engine}.sysctls"].status) == "ok"
 
 
 def test_a_file_of_the_runtime_layer_alone_is_not_written(tmp_path: pathlib.Path) -> None:
@@ -374,6 +436,19 @@ def test_a_size_that_is_right_keeps_its_spelling(tmp_path: pathlib.Path) -> None
         assert machine.read(DOCKER) == f'{{"default-shm-size": "{text}"}}'
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["", '{"debug": true}', "{}", '{"default-ulimits": null}', '{\r\n"default-shm-size": "1g"}', "{ }\n\n"],
+)
+def test_the_same_bytes_return(tmp_path: pathlib.Path, text: str) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.put(DOCKER, text)
+    apply(machine, shm_size="2GiB", ulimits={"nofile": 4096})
+    apply(machine, shm_size="3GiB", ulimits={"nofile": 4096})
+    apply(machine)
+    assert machine.read(DOCKER) == text
+
+
 def test_two_declarations_share_dockers_file(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "dockerd")
     apply(machine, "a", shm_size="1GiB")
@@ -391,6 +466,23 @@ def test_two_declarations_share_dockers_file(tmp_path: pathlib.Path) -> None:
         ('{"a": 1, "a": 2}', "line 1: a is there twice"),
         ("[]", "line 1: expected '{', got '[]'"),
         ('{\n  "a": 1,\n}', "Expecting value"),
+        ('{"a": NaN}', "NaN is no value of JSON"),
+        ('{"a": ' + "[" * 100000, "expected fewer levels"),
+        ("\ufeff{}", "line 1: expected '{'"),
+        ('{"default-shm-size": 1073741824}', "line 1: expected default-shm-size as a text in quotes"),
+        ('{\n"default-ulimits": ["nofile=1"]}', "line 2: expected default-ulimits as an object"),
+        *(
+            (f'{{"default-ulimits": {{"nproc": {entry}}}}}', "line 1: default-ulimits.nproc: expected")
+            for entry in (
+                '"1:2"',
+                '{"Hard": 2, "Soft": 1}',
+                '{"Name": "nofile", "Hard": 2, "Soft": 1}',
+                '{"Name": "nproc", "Hard": "2", "Soft": "1"}',
+                '{"Name": "nproc", "Hard": 2.0, "Soft": 1}',
+                '{"Name": "nproc", "Hard": true, "Soft": true}',
+                '{"Name": "nproc", "Hard": 1, "Soft": 2}',
+            )
+        ),
     ],
 )
 def test_a_file_that_docker_could_not_read_stays(tmp_path: pathlib.Path, text: str, said: str) -> None:
@@ -433,6 +525,32 @@ def test_a_running_daemon_reads_the_file_at_its_restart(tmp_path: pathlib.Path) 
     assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
 
 
+def test_a_file_that_was_removed_since_its_start(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "crio")
+    later = "/etc/crio/crio.conf.d/zzz.conf"
+    machine.put(later, "[crio.runtime]\ndefault_ulimits = ['nofile=1']\n")
+    apply(machine, ulimits={"nofile": 4096})
+    machine.daemon("crio", age=-100)
+    assert told(look(machine, ulimits={"nofile": 4096})) == {"crio.ulimits": "overridden"}
+    machine.remove(later)
+    machine.forget()
+    os.utime(f"{machine.root}/etc/crio/crio.conf.d", (time.time() + 200,) * 2)
+    assert told(look(machine, ulimits={"nofile": 4096})) == {"crio.ulimits": "pending_reboot"}
+
+
+def test_a_daemon_in_a_container_reads_other_files(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    apply(machine, shm_size="1GiB")
+    machine.daemon("dockerd", age=-100)
+    machine.put("/proc/800/cgroup", "0::/system.slice/docker.service\n")
+    machine.daemon("dockerd", age=100, pid=900)
+    machine.put("/proc/900/cgroup", "0::/system.slice/docker-1234.scope\n")
+    assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
+    machine.put("/proc/800/cgroup", "0::/user.slice/user-0.slice/session-1.scope\n")
+    machine.forget()
+    assert told(look(machine, shm_size="1GiB")) == {"docker.shm_size": "pending_reboot"}
+
+
 def test_crio_has_both_lists(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "crio")
     machine.put("/etc/crio/crio.conf", '[crio.runtime]\ndefault_sysctls = ["kernel.sem=1 2 3 4"]\n')
@@ -469,6 +587,25 @@ def test_containerd_says_what_to_do(tmp_path: pathlib.Path) -> None:
     assert not [key for key in apply(machine, sysctls=SYSCTLS) if key.startswith("containerd")]
 
 
+@pytest.mark.parametrize(
+    ("unit", "runtime", "said"),
+    [
+        ("k3s-agent", "kubelet", "set the values in /etc/rancher/k3s/config.yaml; see mlnode render kubelet"),
+        ("rke2-server", "containerd", "limits of the unit"),
+        ("snap.microk8s.daemon-kubelite", "kubelet", "/var/snap/microk8s/current/args/kubelet"),
+        ("snap.docker.dockerd", "docker", "/var/snap/docker/current/config/daemon.json"),
+    ],
+)
+def test_a_runtime_of_a_bundle_is_not_ok(tmp_path: pathlib.Path, unit: str, runtime: str, said: str) -> None:
+    machine = Engines.made(tmp_path)
+    machine.put(f"/etc/systemd/system/{unit}.service", "[Service]\nExecStart=/bin/x\n")
+    before = machine.tuned()
+    row = apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096}, shm_size="1GiB")[f"{runtime}.ulimits"]
+    assert (str(row.status), said in row.reason) == ("unsupported", True), row.reason
+    assert f"{unit}.service contains it" in row.reason
+    assert machine.tuned() == before
+
+
 # -- kubelet -------------------------------------------------------------------------------
 
 _DROP_INS = "--config=/var/lib/kubelet/config.yaml --config-dir=/etc/kubernetes/kubelet.conf.d"
@@ -503,6 +640,24 @@ def test_pods_may_ask_for_what_is_allowed(tmp_path: pathlib.Path) -> None:
     machine.forget()
     row = look(machine, sysctls=values)["kubelet.sysctls"]
     assert (str(row.status), row.causes[-1].file) == ("overridden", "/etc/kubernetes/kubelet.conf.d/zzz.conf")
+
+
+def test_a_slash_at_the_end_and_folders_of_drop_ins(tmp_path: pathlib.Path) -> None:
+    machine = kubelet(tmp_path, f"{_DROP_INS}/")
+    folder = KUBELET.rpartition("/")[0]
+    machine.put(f"{folder}/10-site/a.conf", "allowedUnsafeSysctls: [kernel.sem]\n")
+    machine.put(f"{folder}/10-site/README", "allowedUnsafeSysctls: none\n")
+    apply(machine, sysctls={**SYSCTLS, "net.ipv4.tcp_fin_timeout": 30})
+    apply(machine, sysctls=SYSCTLS)
+    assert machine.read(KUBELET).split("\n")[4:] == [
+        "allowedUnsafeSysctls:",
+        '- "kernel.sem"',
+        '- "net.core.somaxconn"',
+        "",
+    ]
+    machine.link(f"{folder}/20-a.conf", "/nowhere")
+    machine.forget()
+    assert told(look(machine, sysctls=SYSCTLS)) == {"kubelet.sysctls": "unknown"}
 
 
 def test_all_pods_get_defaults_where_the_kubelet_has_them(tmp_path: pathlib.Path) -> None:

@@ -120,7 +120,7 @@ class Fleet:
         return self._manager._inventory.get_host(name)
 
     def _known(self, host: Any, task: Any) -> dict[str, Any]:
-        """Variables of a task on a host, including those of the play."""
+        """Variables of a task on a host, with the play's variables."""
         known: dict[str, Any] = self._manager.get_vars(
             play=self._task.play, host=host, task=task, _hosts=self.names, _hosts_all=self.names
         )
@@ -247,7 +247,7 @@ class Fleet:
                 yield running.name, {"failed": True, "msg": f"no answer within {running.seconds} s"}
 
     def _noted(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer without the parts for Ansible: the node's Python is stored, new warnings are displayed."""
+        """The answer without the parts for Ansible: the node's Python is stored, warnings are displayed."""
         facts = answer.pop("ansible_facts", None) or {}
         discovered = {key: facts[key] for key in facts if key.startswith("discovered_interpreter_")}
         if discovered:

@@ -102,7 +102,7 @@ LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 #: Readers of files, to be notified of a change; names in handlers.HANDLERS, stored in the file's origin
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
-#: sysctls removed from sysctl.d, of which an initramfs may still have a copy
+#: sysctls removed from sysctl.d that an initramfs may still contain
 LEFT_SYSCTLS = "/etc/mlnode/initramfs.d/NAME"
 
 
@@ -115,7 +115,7 @@ class Own(NamedTuple):
     """Files whose name shows that they are mlnode's. NAME is the name of a declaration, * a service.
 
     reader: the service that reads them, one of READERS; empty for none. kinds: the kinds that write them;
-    empty for the agent's files and those of every declaration. Without NAME, all declarations share the file.
+    empty for files of the agent and of every declaration. Without NAME, all declarations share the file.
     """
 
     path: str

@@ -31,6 +31,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     path_mtu,
     rdma_check,
     sysctl_ml,
+    timed_command,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
@@ -56,6 +57,7 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     ib_subnet: {"fail_on": "never"},
     campaign: {"state": "collected", "id": "spring"},
     memory_bandwidth: {},
+    timed_command: {"command": ["true"]},
     node_audit: {},
     node_preflight: {"fail_on": "never"},
     **DECLARING,

@@ -70,7 +70,7 @@ def test_the_interval_is_that_of_the_t_distribution() -> None:
     # n = 17 on: (2.235 + 1.746) / sqrt(17) = 0.9656. With 16 it is 1.0004.
     assert found.blocks_for(0.01) == 17
     assert interval.words(found, 3, 0.01) == (
-        "no difference (95 % interval -0.80 to +4.92 %), would have seen 4.92 % or more, "
+        "not decided (95 % interval -0.80 to +4.92 %), would have seen 4.92 % or more, "
         "about 17 blocks would see 1 %"
     )
 

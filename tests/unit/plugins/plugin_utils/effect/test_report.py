@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval, readings
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import report as effect
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schema/effect.schema.json").read_text("utf-8"))
@@ -67,7 +67,7 @@ def by_state(a: Any, b: Any, order: str = ORDER) -> list[Any]:
 
 
 def effect_report(these: list[dict[str, Any]], plan: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    document, lost = effect.document(these, plan, about), effect.lost(these[-1], plan)
+    document, lost = effect.document(these, plan, about), readings.lost(these[-1], plan)
     return {
         "document": document,
         "table": effect.lines(document),
@@ -89,11 +89,11 @@ def test_an_effect_on_all_pairs() -> None:
 
     assert (done["success"], done["decided"], done["lost"], done["again"]) == (True, True, [], False)
     [result] = done["document"]["results"]
-    assert (result["outcome"], result["tools"], result["pairs_measured"]) == ("effect", ["iperf3"], 2)
+    assert (result["verdict"], result["tools"], result["pairs_measured"]) == ("helps", ["iperf3"], 2)
     assert result["effect"]["value_percent"] == pytest.approx(3.0)
     assert result["effect"]["block_percents"] == pytest.approx([3.0] * 3)
     assert done["table"] == [
-        f"{NAME} (Gb/s, iperf3, 2 pairs, 3 blocks): {THREE}",
+        f"{NAME} (Gb/s, iperf3, 2 pairs, 3 blocks): helps: {THREE}",
     ]
 
 
@@ -116,7 +116,7 @@ def test_phases_of_a_block_that_was_not_finished_are_kept_and_not_compared() -> 
 
     jsonschema.validate(done["document"], SCHEMA)
     [result] = done["document"]["results"]
-    assert (done["success"], result["outcome"], result["effect"]["blocks"]) == (False, "unknown", 3)
+    assert (done["success"], result["verdict"], result["effect"]["blocks"]) == (False, "unknown", 3)
     assert len(result["pairs"][0]["values"]) == 14
     assert result["words"].startswith("unknown; 2 of 2 pairs in 3 blocks: +3.00 %")
     assert done["table"][-1] == f"stopped: {stopped}"
@@ -154,7 +154,7 @@ def test_a_pair_without_a_result_is_named_and_no_success() -> None:
         "  measurements without a result: 1 in A, 0 in B",
         f"  {one} - {SLOTS[one][0]['peer']}: no server listened",
     ]
-    assert done["document"]["results"][0]["outcome"] == "unknown"
+    assert done["document"]["results"][0]["verdict"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_memory_of_each_numa_node_and_which_program_has_measured() -> None:
 
     copy, random = done["document"]["results"]
     assert [pair["name"] for pair in copy["pairs"]] == ["a node 0", "a node 1"]
-    assert (copy["outcome"], copy["tools"]) == ("effect", ["mlnode"])
+    assert (copy["verdict"], copy["tools"]) == ("helps", ["mlnode"])
     assert copy["effect"]["value_percent"] == pytest.approx(2.0)
-    assert (random["outcome"], random["effect"], random["better"]) == ("unknown", None, "less")
+    assert (random["verdict"], random["effect"], random["better"]) == ("unknown", None, "lower")
     assert "  a node 0, a node 1: needs numactl" in done["table"]
     # A figure that needs a program is missing in each phase, and is no reason to stop.
     assert (done["success"], done["lost"]) == (False, [])
@@ -218,7 +218,7 @@ def test_a_node_that_refused_once_is_in_no_difference() -> None:
 
     done = report(phases(memory=values))
 
-    assert [one["outcome"] for one in done["document"]["results"]] == ["unknown", "unknown"]
+    assert [one["verdict"] for one in done["document"]["results"]] == ["unknown", "unknown"]
     assert {len(pair["values"]) for one in done["document"]["results"] for pair in one["pairs"]} == {12}
     assert "  a node 0, a node 1: job 7 runs here" in done["table"]
     assert report(phases("A", memory=[refused]))["lost"] == ["a: job 7 runs here"]

@@ -211,13 +211,21 @@ def lines(document: Mapping[str, Any]) -> list[str]:
     return [printable(line) for line in texts or ["unknown: nothing was measured"]]
 
 
+#: Kind → noun for its measurements
+_NOUNS = {"tcp": "pair", "memory": "NUMA node", "command": "node"}
+
+
+def _measured(result: Mapping[str, Any]) -> str:
+    number = result["pairs_measured"]
+    if result["kind"] == "command" and len(result["pairs"]) == 1:
+        return str(result["pairs"][0]["name"])
+    return f"{number} {_NOUNS[result['kind']]}{'' if number == 1 else 's'}"
+
+
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     tools = ", ".join(result["tools"]) or "no tool"
     effect = result["effect"]
-    planned = len(result["pairs"])
-    measured = result["pairs_measured"]
-    pairs = "1 pair" if measured == 1 else f"{measured} pairs"
-    units = f", {pairs}, {effect['blocks']} blocks" if effect else ""
+    units = f", {_measured(result)}, {effect['blocks']} blocks" if effect else ""
     lower = ", lower is better" if result["better"] == LOWER else ""
     unit = f"{result['unit']}, " if result["unit"] else ""
     yield f"{result['name']} ({unit}{tools}{units}{lower}): {result['words']}"
@@ -227,5 +235,5 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
         lacking = {pair["name"]: pair["reasons"][0] for pair in result["pairs"] if pair["reasons"]}
         yield from (f"  {line}" for line in _by_reason(lacking))
     if result["cpu_bound"]:
-        total = planned * len(result["pairs"][0]["values"])
+        total = len(result["pairs"]) * len(result["pairs"][0]["values"])
         yield f"  the cores were the limit in {result['cpu_bound']} of {total} measurements"

@@ -115,11 +115,6 @@ _FOR_PEOPLE = (
 )
 
 
-def read_file(path: pathlib.Path) -> Result:
-    """The result of a campaign in a file. Raises MlnodeError that names the file and the place."""
-    return read(brief(path), str(path))
-
-
 def brief(path: pathlib.Path) -> dict[str, Any]:
     """The document in a file, of whatever kind, without texts that no report shows. Raises MlnodeError."""
     return load(path, without=_FOR_PEOPLE)

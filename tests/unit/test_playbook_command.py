@@ -6,6 +6,7 @@ command runs on this machine."""
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import sys
 from typing import Any
@@ -147,3 +148,33 @@ def test_check_mode_says_how_long_a_command_may_take(tmp_path: pathlib.Path) -> 
     # A warm-up and a run of 600 s
     assert "A phase takes up to 1200 s" in said
     assert "no block begins that would end after 30" in said
+
+
+@pytest.mark.long
+def test_mpirun_starts_it_once_for_all_nodes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in prints its words and starts the program after them."""
+    program = tmp_path / "bin/mpirun"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@"\nshift 9\nexec "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    given = {"effect_launcher": "mpirun", "effect_launcher_arguments": ["-q"], "effect_processes": 8}
+
+    status, said, document = play(tmp_path, ["sleep", "0.01"], names="abc", effect_blocks=1, **given)
+
+    # One block has no interval.
+    assert status == 2, said
+    assert [pair["name"] for pair in document["results"][0]["pairs"]] == ["3 nodes by mpirun"]
+    assert document["results"][0]["lost"] == {"A": 0, "B": 0}
+    words = "--host a:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q sleep 0.01\n"
+    assert [run["stdout"] for run in document["runs"]] == [words] * 4
+
+
+@pytest.mark.long
+def test_the_budget_ends_it_before_a_block_that_is_too_long(tmp_path: pathlib.Path) -> None:
+    status, said, document = play(tmp_path, ["true"], effect_budget=0.01)
+
+    assert status == 2, said
+    assert (document["effect"]["end"], document["effect"]["order"]) == ("budget", "ABBA")
+    assert document["effect"]["blocks_planned"] == 24
+    assert "got 1 block; 2 more would give one" in said

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...module_utils._mlnode.model.errors import printable
@@ -103,16 +103,21 @@ def harmed(document: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def is_decided(document: Mapping[str, Any]) -> bool:
-    """More blocks would not change the answer of any metric that has one."""
-    decided = [result["effect"]["decided"] for result in document["results"] if result["effect"]]
-    return bool(decided) and all(decided)
+def ended(document: Callable[[str], Mapping[str, Any]], precision: float | None, harms: bool) -> str:
+    """Why no more blocks are necessary, as the document's `end`; "" if they are. document: makes the document
+    for an end. precision: asked for, in percent. harms: a certain harm ends the run."""
+    early = document("")
+    if harms and harmed(early):
+        return "decided"
+    if precision is None:
+        return "decided" if _all_have("decided", early) else ""
+    return "precision" if _all_have("narrow", document("precision")) else ""
 
 
-def is_narrow(document: Mapping[str, Any]) -> bool:
-    """All intervals are as narrow as asked; for a document whose end is `precision`."""
-    narrow = [result["effect"]["narrow"] for result in document["results"] if result["effect"]]
-    return bool(narrow) and all(narrow)
+def _all_have(field: str, document: Mapping[str, Any]) -> bool:
+    """For all metrics with an interval, if there are any."""
+    effects = [result["effect"] for result in document["results"] if result["effect"]]
+    return bool(effects) and all(effect[field] for effect in effects)
 
 
 def loss(lost: Lost) -> list[str]:

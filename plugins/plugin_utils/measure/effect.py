@@ -196,13 +196,10 @@ class Effect:
         """Why no more blocks are measured; "blocks" if they are. seconds: of a block."""
         given = self._given
         if blocks >= _LEAST:
-            document = self._document()
-            if given["effect_fail_on"] == "harms" and report.harmed(document):
-                return "decided"
-            if given["effect_precision"] is None and report.is_decided(document):
-                return "decided"
-            if given["effect_precision"] is not None and report.is_narrow(self._document("precision")):
-                return "precision"
+            harms = given["effect_fail_on"] == "harms"
+            end = report.ended(self._document, given["effect_precision"], harms)
+            if end:
+                return end
         is_late = time.monotonic() + seconds > self._begin + 60 * given["effect_budget"]
         return "budget" if given["effect_budget"] and is_late else "blocks"
 

@@ -61,6 +61,27 @@ class Pairs(NamedTuple):
     pairs: tuple[Pair, ...]
 
 
+class Metric(NamedTuple):
+    """Effect on one metric. ends: low, value and high in percent; None without an interval."""
+
+    name: str
+    unit: str
+    better: str
+    verdict: str
+    ends: tuple[float, float, float] | None
+
+
+class Effect(NamedTuple):
+    """A result of effect.yml. least: the smallest effect that matters, in percent."""
+
+    file: str
+    name: str
+    nodes: tuple[str, ...]
+    stopped: str
+    least: float
+    metrics: tuple[Metric, ...]
+
+
 @dataclass
 class Host:
     """errors: what kept parts of it from being looked at. failures: messages of the tasks that failed.
@@ -141,6 +162,7 @@ class Fleet:
     #: Reports of a merged fleet
     merged: list[Part] = field(default_factory=list)
     campaigns: list[Pairs] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
     #: Host of the inventory that is in no group of nodes → its groups
     left_alone: dict[str, str] = field(default_factory=dict)
     #: Setting that an inventory declares, and why some hosts have it not → these hosts

@@ -120,11 +120,9 @@ def brief(path: pathlib.Path) -> dict[str, Any]:
     return load(path, without=_FOR_PEOPLE)
 
 
-def written(path: pathlib.Path) -> Result | None:
-    """As read(), for a file that this run has written: a link in its place was not made by this run. None for
-    the document of another measurement. Raises MlnodeError."""
-    fields = load(path, without=_FOR_PEOPLE, follow=False)
-    return read(fields, str(path)) if "campaign" in fields else None
+def written(path: pathlib.Path) -> dict[str, Any]:
+    """As brief(), for a file that this run has written: a link in its place was not made by this run."""
+    return load(path, without=_FOR_PEOPLE, follow=False)
 
 
 def load(path: pathlib.Path, without: Collection[str] = (), follow: bool = True) -> dict[str, Any]:

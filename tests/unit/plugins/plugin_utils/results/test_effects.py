@@ -13,7 +13,9 @@ import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval, report
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.metrics import Metric
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.readings import Reading
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import effects
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import effects, page, table
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report.model import Fleet
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import effects as results
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results.campaigns import campaign
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results.test_cli import call, schema
 
@@ -111,3 +113,18 @@ def test_a_trend_of_campaigns_skips_it(tmp_path: pathlib.Path, capsys: pytest.Ca
     (tmp_path / "1.json").write_text(json.dumps(campaign(4, 1)), encoding="utf-8")
     status, out, err = call(capsys, "trend", tmp_path)
     assert (out[:4], err) == ("tcp:", "")
+
+
+def test_the_fleet_report_has_the_chart_in_its_table_and_on_its_page(tmp_path: pathlib.Path) -> None:
+    path = written(tmp_path, middle=1.0, tail=1.1)
+    effect = results.read(json.loads(path.read_text(encoding="utf-8")), path)
+    fleet = Fleet("effect.yml", effects=[effect._replace(stopped="<b>\x1b[1m")])
+
+    lines = table.lines(fleet, None)
+    html = "".join(page.lines(fleet))
+
+    assert lines[-4] == "Effect spring"
+    assert "············│···········●  harms" in lines[-2]
+    assert "············│···········●" in html
+    assert '<span class="tag high">harms</span>' in html
+    assert "<b>" not in html

@@ -41,7 +41,7 @@ FAST = {"effect_settle": 0, "effect_kinds": ["command"], "campaign_allow": ["bus
 
 
 def play(
-    folder: pathlib.Path, command: list[str], *words: str, names: str = "a", **given: Any
+    folder: pathlib.Path, command: list[Any], *words: str, names: str = "a", **given: Any
 ) -> tuple[int, str, dict[str, Any]]:
     """Exit status, output and document of a run that begins with declared nodes."""
     made = effect_site.bare(folder, {name: {} for name in names}, "declared")
@@ -150,24 +150,36 @@ def test_check_mode_says_how_long_a_command_may_take(tmp_path: pathlib.Path) -> 
     assert "no block begins that would end after 30" in said
 
 
+#: Launcher → the words before the program
+LAUNCHED = {
+    "mpirun": "--host a:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q",
+    "srun": "--nodes 3 --nodelist {0},{0},{0} --ntasks 24 --ntasks-per-node 8 --exclusive "
+    "--kill-on-bad-exit=1 --export=ALL -q",
+}
+
+
 @pytest.mark.long
-def test_mpirun_starts_it_once_for_all_nodes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("launcher", LAUNCHED)
+def test_a_launcher_starts_it_once_for_all_nodes(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, launcher: str
+) -> None:
     """A stand-in prints its words and starts the program after them."""
-    program = tmp_path / "bin/mpirun"
+    words = LAUNCHED[launcher].format(os.uname().nodename)
+    program = tmp_path / "bin" / launcher
     program.parent.mkdir()
-    program.write_text('#!/bin/sh\necho "$@"\nshift 9\nexec "$@"\n', encoding="utf-8")
+    script = f'#!/bin/sh\necho "$@"\nshift {len(words.split())}\nexec "$@"\n'
+    program.write_text(script, encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    given = {"effect_launcher": "mpirun", "effect_launcher_arguments": ["-q"], "effect_processes": 8}
+    given = {"effect_launcher": launcher, "effect_launcher_arguments": ["-q"], "effect_processes": 8}
 
-    status, said, document = play(tmp_path, ["sleep", "0.01"], names="abc", effect_blocks=1, **given)
+    status, said, document = play(tmp_path, ["sleep", 0.01], names="abc", effect_blocks=1, **given)
 
     # One block has no interval.
     assert status == 2, said
-    assert [pair["name"] for pair in document["results"][0]["pairs"]] == ["3 nodes by mpirun"]
+    assert [pair["name"] for pair in document["results"][0]["pairs"]] == [f"3 nodes by {launcher}"]
     assert document["results"][0]["lost"] == {"A": 0, "B": 0}
-    words = "--host a:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q sleep 0.01\n"
-    assert [run["stdout"] for run in document["runs"]] == [words] * 4
+    assert [run["stdout"] for run in document["runs"]] == [f"{words} sleep 0.01\n"] * 4
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...module_utils._mlnode.model.errors import printable
 from .. import agent_answer
 from ..effect import metrics, readings
 from ..effect.readings import Commanded
@@ -114,12 +115,18 @@ class Command:
 
 def _words(given: Any) -> list[str]:
     """Raises MeasureError."""
-    try:
-        words = shlex.split(given) if isinstance(given, str) else [*given]
-    except (TypeError, ValueError) as error:
-        raise MeasureError(f"effect_command: expected a command or a list of its words: {error}") from error
-    if not words or not all(isinstance(word, str) for word in words):
-        raise MeasureError(
-            "effect_command: expected a command or a list of its words, such as 'python3 job.py'"
-        )
+    problem = ""
+    words: list[str] = []
+    if isinstance(given, str):
+        try:
+            words = shlex.split(given)
+        except ValueError as error:
+            problem = f", got {printable(given)}: {error}"
+    elif isinstance(given, list) and all(isinstance(word, (str, int, float)) for word in given):
+        # YAML makes a number of a word such as 200.
+        words = [str(word) for word in given if not isinstance(word, bool)]
+        words = words if len(words) == len(given) else []
+    if not words or "\0" in "".join(words):
+        example = "such as 'python3 job.py'"
+        raise MeasureError(f"effect_command: expected a command or a list of its words, {example}{problem}")
     return words

@@ -17,7 +17,8 @@ description:
     success.
   - A playbook without these modules gets no report.
   - Results of campaigns that M(mlnode.tuning.measure) writes, as in C(campaign.yml), are added. Each
-    rail of a node is a check, and the page has a map of the pairs. No other task can name a file to read.
+    rail of a node is a check, and the page has a map of the pairs. Results of C(effect.yml) are added
+    with a chart of each interval. No other task can name a file to read.
   - Results of M(mlnode.tuning.node_job), as in C(jobs.yml), are joined over all hosts. The report has a part
     with all jobs, and ranks that differ from the others are findings of their hosts.
   - Results hidden by C(no_log) are unknown. The host counts as failed.
@@ -243,19 +244,26 @@ class CallbackModule(CallbackBase):
             names += [] if name in names else [name]
 
     def _add(self, path: pathlib.Path) -> None:
-        """The result of a campaign, as checks of its rails and a table of its pairs."""
-        fleet, result = (importlib.import_module(f"{_READERS}.{name}") for name in ("fleet", "result"))
+        """The result of a campaign, as checks of its rails and a table of its pairs; or of an effect."""
+        fleet, result, effects = (
+            importlib.import_module(f"{_READERS}.{name}") for name in ("fleet", "result", "effects")
+        )
         try:
-            run = result.written(path)
+            fields = result.written(path)
+            is_effect = "effect" in fields
+            if not is_effect and "campaign" not in fields:
+                return
+            run = effects.read(fields, path) if is_effect else result.read(fields, str(path))
         except MlnodeError as error:
             self._display.warning(f"fleet_report: {error}")
-            return
-        if run is None:
             return
         for host in self._targets:
             if host.get_name() in run.nodes:
                 self._fleet.host(host.get_name(), _groups(host))
-        fleet.add(self._fleet, run)
+        if is_effect:
+            self._fleet.effects.append(run)
+        else:
+            fleet.add(self._fleet, run)
         self._reported = True
 
     def _close_play(self) -> None:
@@ -281,6 +289,7 @@ class CallbackModule(CallbackBase):
             if not summary["unreachable"]:
                 host.unreachable = ""
         reported = any(host.findings or host.errors or host.skipped for host in fleet.hosts.values())
+        reported = reported or bool(fleet.effects)
         troubled = any(host.unreachable or host.failures for host in fleet.hosts.values())
         if not reported and not (self._ours and troubled):
             return

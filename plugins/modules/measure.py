@@ -163,19 +163,110 @@ options:
     type: path
     default: nccl
   effect_kinds:
-    description: The figures to measure, V(tcp) for the bandwidth between nodes and V(memory) for each NUMA node's memory.
+    description:
+      - The kinds of metrics to measure. V(tcp) is the bandwidth between nodes, V(memory) the memory of each NUMA node, and
+        V(command) the metrics of O(effect_command).
     type: list
     elements: str
-    choices: [tcp, memory]
+    choices: [tcp, memory, command]
     default: [tcp]
-  effect_blocks:
-    description: Maximum number of blocks of four phases. An interval needs three.
+  effect_command:
+    description: The command to measure, as text with shell quoting, or as a list of its words. No shell runs it.
+    type: raw
+  effect_metrics:
+    description: The metrics of the command. If omitted, its wall time.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Name of the metric.
+        type: str
+        required: true
+      unit:
+        description: Unit of the metric.
+        type: str
+        default: ""
+      better:
+        description: Whether a higher or a lower value is better.
+        type: str
+        choices: [higher, lower]
+        required: true
+      json:
+        description:
+          - Path to numbers in the JSON that the command prints, such as V($.latency.p99) or V(runs[*].tokens). The
+            JSON is all of the output, or its last line that is an object or a list.
+        type: str
+      regex:
+        description: A regular expression with one group, which is the number.
+        type: str
+      measure:
+        description: V(seconds) is the wall time, V(exit) the exit status.
+        type: str
+        choices: [seconds, exit]
+      take:
+        description:
+          - Values of the samples, each a metric. Without it, the command prints one number. V(last) is the last
+            sample of a run. V(p90) requires 10 samples, V(p99) 100.
+        type: list
+        elements: str
+        choices: [mean, p50, p90, p99, last]
+        default: []
+  effect_launcher:
+    description:
+      - V(ssh) runs the command on each node separately, V(first) on the first node only.
+      - V(mpirun) and V(srun) start it on all nodes together, from the first node, which prints the metrics.
+    type: str
+    choices: [ssh, first, mpirun, srun]
+    default: ssh
+  effect_launcher_arguments:
+    description: Additional arguments for C(srun) or C(mpirun).
+    type: list
+    elements: str
+    default: []
+  effect_processes:
+    description: Number of processes on each node, for C(srun) and C(mpirun).
     type: int
-    default: 6
+    default: 1
+  effect_warmups:
+    description: Number of runs of the command before the counted runs of each phase. Their results are discarded.
+    type: int
+    default: 1
+  effect_runs:
+    description: Number of counted runs in each phase. Their mean is one measurement, and samples are pooled.
+    type: int
+    default: 1
+  effect_timeout:
+    description: Seconds that one run of the command may take. Its process group is ended then.
+    type: int
+    default: 600
+  effect_blocks:
+    description:
+      - Maximum number of blocks of four phases. An interval needs three. If omitted, 6, or 24 with O(effect_precision) or
+        O(effect_budget).
+    type: int
   effect_least:
-    description: The smallest effect that matters, in percent. A run ends early if it can exclude such an effect.
+    description:
+      - The smallest effect that matters, in percent. Without O(effect_precision), a run ends early if it finds an effect
+        or can exclude such an effect, for each metric.
     type: float
     default: 1
+  effect_precision:
+    description:
+      - The run ends once all intervals reach at most this far to both sides, in percent, after eight blocks at the
+        earliest.
+    type: float
+  effect_budget:
+    description: Minutes after which no block may end. V(0) sets no limit.
+    type: float
+    default: 0
+  effect_fail_on:
+    description:
+      - V(unknown) fails if a metric has no interval. V(harms) also fails if the declaration harms a metric, and ends the
+        measurement at once. The nodes are restored in any case.
+    type: str
+    choices: [unknown, harms]
+    default: unknown
   effect_rounds:
     description: Number of peers that each node measures in a phase. With an odd number of nodes at least two.
     type: int
@@ -221,10 +312,11 @@ notes:
     C(nccl_environment) is a dictionary of variables for NCCL.
   - C(nccl_gpus) is the number of GPUs of a node, C(nccl_rails_gbits) a list of the rates of its rails, and
     C(nccl_nvlink_gbits) the rate of NVLink of a GPU in one direction. C(nccl_hostname) is its name for Slurm and NCCL, and
-    C(nccl_address) its address for C(mpirun). If omitted, they come from its topology, its hostname, and C(ansible_host).
+    C(nccl_address) its address for C(mpirun), also for O(effect_launcher). If omitted, they come from its topology, its hostname, and C(ansible_host).
 seealso:
   - module: mlnode.tuning.campaign
   - module: mlnode.tuning.memory_bandwidth
+  - module: mlnode.tuning.timed_command
 """
 
 EXAMPLES = r"""

@@ -186,6 +186,9 @@ _SPEED: Table = {"value": or_null(amount), "tool": line, "reason": line}
 #: Memory bandwidth of one NUMA node
 _MEMORY: Table = {"node": count, **dict.fromkeys(("copied", "read"), fields(_SPEED))}
 
+#: A run of timed_command, whose OUTPUT it bounds
+_RUN: Table = {"rc": integer, "seconds": amount, "stdout": text_of(1 << 20)}
+
 _PORT: Table = dict.fromkeys(("rate", "state"), Maybe(or_null(line)))
 _LINK: Table = {"speed": line, "width": count}
 
@@ -289,6 +292,7 @@ ANSWERS: Mapping[str, Table] = {
         "problem": Maybe(line),
         "answer": Maybe(text_of(MOST)),
         "nodes": Maybe(list_of(fields(_MEMORY))),
+        "runs": Maybe(list_of(fields(_RUN))),
         "topology": Maybe(partly(_TOPOLOGY)),
         **dict.fromkeys(("subnet", "traffic"), Maybe(tree)),
         # Of node_job

@@ -211,7 +211,7 @@ def test_a_link_that_goes_down_ends_it_with_its_phase(net: Net, tmp_path: pathli
     assert "phase 2 of 24 (B) was lost; " in said, said
     assert "node04" in document["effect"]["stopped"]
     assert document["effect"]["order"] == "AB"
-    assert document["results"][0]["outcome"] == "unknown"
+    assert document["results"][0]["verdict"] == "unknown"
     assert document["results"][0]["lost"] == {"A": 0, "B": 1}
     assert "All nodes are put back to their state before the run." in said
     assert effect_site.states(tmp_path, net.nodes) == {"declared"}

@@ -185,7 +185,7 @@ def test_an_effect_is_told_with_its_interval() -> None:
     text = report.markdown({**results(), "effects": [row]})
 
     assert (row["mean_before"], row["mean_after"], row["blocks"]) == (100.0, 110.0, 3)
-    assert "| a stream (Mb/s) | small | 100 | large | 110 | +10.00 % (95 % interval +10.00 to " in text
+    assert "| a stream (Mb/s) | small | 100 | large | 110 | +10.00 % (95 % interval +8.9" in text
 
 
 def test_of_what_a_program_prints_the_number_counts() -> None:

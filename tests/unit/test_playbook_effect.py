@@ -92,7 +92,7 @@ def test_a_lost_phase_ends_it_at_once_and_puts_nodes_back(tmp_path: pathlib.Path
     assert waiting(tmp_path) == left
     document = written(tmp_path)
     assert document["effect"]["order"] == "AB"[:phase]
-    assert [one["outcome"] for one in document["results"]] == ["unknown"]
+    assert [one["verdict"] for one in document["results"]] == ["unknown"]
     # Nothing is measured after it.
     assert {one["id"][-1] for one in made.asked("a")} == {*"12"[:phase]}
 
@@ -154,7 +154,7 @@ def test_it_ends_as_soon_as_more_blocks_would_change_nothing(
     assert status == 0, said
     document = written(tmp_path)
     [result] = document["results"]
-    assert result["outcome"] == ("effect" if declared > 90 else "no difference")
+    assert result["verdict"] == ("helps" if declared > 90 else "no difference")
     assert result["effect"]["blocks"] <= blocks
     assert document["effect"]["order"] == interval.order(result["effect"]["blocks"])
     assert states(tmp_path, "abcd") == {"declared"}

@@ -1,27 +1,26 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the answers of all nodes in all phases to the effect on each figure, as one document and as lines for
-a terminal; docs/schema/effect.schema.json describes the document.
+"""From the answers of all nodes in all phases to the effect on each metric and the verdict about it, as one
+document and as lines for a terminal; docs/schema/effect.schema.json describes the document.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.model.version import VERSION
-from .. import agent_answer
-from ..campaign import judge
-from ..campaign.model import Reading as Measured
 from ..fleet_report.names import few
-from . import interval
-from .interval import BLOCK, Effect
+from . import interval, readings
+from .interval import BLOCK, HARMS, HELPS, LOWER, UNKNOWN, Effect
+from .metrics import Metric
+from .readings import Lost, Pairs, Reading, Readings
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
-FORMAT = 2
+FORMAT = 3
 
 #: An effect below this does not matter, in percent: repeated runs of one pair scatter by 1.5 % (the noise of
 #: tests/simulation/fleet.py), and a step of training gains less from its links than they do
@@ -30,44 +29,20 @@ LEAST_PERCENT = 1.0
 #: States of phases in blocks; the last block may be unfinished
 _IN_BLOCKS = re.compile("(?:ABBA|BAAB)*(?:A|AB|ABB|ABBA|B|BA|BAA|BAAB)")
 
-#: Decimals of Gb/s: enough for a hundredth of a percent of 100 Mb/s
+#: Significant digits of a value, and decimals of a percentage: enough for a hundredth of a percent
 _DIGITS = 6
 
-
-class Figure(NamedTuple):
-    """A figure that is measured. better: `more` or `less`."""
-
-    kind: str
-    name: str
-    unit: str
-    better: str
-
-
-TCP = Figure("tcp", "bandwidth between two nodes, mean of both directions", "Gb/s", "more")
-COPY = Figure("memory", "memory copied by one core", "GB/s", "more")
-RANDOM = Figure("memory", "random read of memory", "ns", "less")
-
-
-class Reading(NamedTuple):
-    """Result of one pair in one phase; None if missing, with the reason. nodes: the two of the pair, or the
-    single node of a memory measurement."""
-
-    value: float | None
-    reason: str = ""
-    tool: str = ""
-    cpu_bound: bool = False
-    nodes: tuple[str, ...] = ()
-
-
-#: Pair → its readings, one for each phase
-Pairs = dict[str, list[Reading]]
+#: Ends of a run after which its last look keeps the error rate of a last one: no metric has chosen them by
+#: its middle. Others ended it early or at its last block.
+_LAST = ("precision", "budget", "stopped")
 
 
 def document(
     phases: Sequence[Mapping[str, Any]], plan: Mapping[str, Any], about: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """phases: in their order, each with its `state`, A or B, and the nodes' answers as `tcp` and `memory`.
-    Phases of an unfinished block are in the document, but in no interval. Raises ValueError."""
+    """phases: in their order, each with its `state`, A or B, the nodes' answers as `tcp` and `memory`, and
+    readings.Commanded as `command` and `runs`. Phases of an unfinished block are in the document, but in no
+    interval. A metric that the change harms comes first. Raises ValueError."""
     states = "".join(str(phase["state"]) for phase in phases)
     if not _IN_BLOCKS.fullmatch(states):
         raise ValueError(f"phases: expected blocks of ABBA or BAAB, got {states or 'none'}; keep their order")
@@ -76,16 +51,29 @@ def document(
         "repeated": [],
         "blocks_planned": len(states) // BLOCK,
         "least_percent": LEAST_PERCENT,
+        "precision_percent": None,
+        "command": None,
+        "end": "blocks",
         **about,
         "order": states,
     }
-    readings = [dict((*_tcp(phase, plan), *_memory(phase))) for phase in phases]
-    figures = dict.fromkeys(figure for by_figure in readings for figure in by_figure)
-    results = [
-        _result(figure, _rows([by_figure.get(figure, {}) for by_figure in readings]), about)
-        for figure in figures
+    by_metric = _by_metric([readings.of_phase(phase, plan) for phase in phases])
+    family = sum(any(map(_is_measured, pairs.values())) for pairs in by_metric.values())
+    results = [_result(metric, pairs, about, max(1, family)) for metric, pairs in by_metric.items()]
+    results.sort(key=lambda result: result["verdict"] != HARMS)
+    runs = [
+        {"phase": number, **run} for number, phase in enumerate(phases, 1) for run in phase.get("runs", ())
     ]
-    return {"format": FORMAT, "mlnode": VERSION, "effect": about, "results": results}
+    return {"format": FORMAT, "mlnode": VERSION, "effect": about, "results": results, "runs": runs}
+
+
+def _by_metric(phases: Sequence[Readings]) -> dict[Metric, Pairs]:
+    measured = dict.fromkeys(metric for phase in phases for metric in phase)
+    return {metric: _rows([phase.get(metric, {}) for phase in phases]) for metric in measured}
+
+
+def _is_measured(pair: Sequence[Reading]) -> bool:
+    return any(reading.value for reading in pair)
 
 
 def _rows(phases: Sequence[Mapping[str, Reading]]) -> Pairs:
@@ -101,41 +89,35 @@ def _rows(phases: Sequence[Mapping[str, Reading]]) -> Pairs:
 
 
 def is_success(document: Mapping[str, Any]) -> bool:
-    """The run was not stopped, and all pairs are in the interval of every figure."""
+    """The run was not stopped, and all pairs are in the interval of every metric."""
     results = document["results"]
-    return bool(results) and all(result["outcome"] != "unknown" for result in results)
+    return bool(results) and all(result["verdict"] != UNKNOWN for result in results)
 
 
-def is_decided(document: Mapping[str, Any]) -> bool:
-    """More blocks would not change the answer of any figure that has one."""
-    decided = [result["effect"]["decided"] for result in document["results"] if result["effect"]]
-    return bool(decided) and all(decided)
+def harmed(document: Mapping[str, Any]) -> list[str]:
+    """Each metric that the change harms, with its effect, for people."""
+    return [
+        printable(f"{result['name']}: {result['words']}")
+        for result in document["results"]
+        if result["verdict"] == HARMS
+    ]
 
 
-class Lost(NamedTuple):
-    """Parts of one phase without a result. nodes: that did not take part → why. pairs: of the others."""
+def ended(document: Callable[[str], Mapping[str, Any]], precision: float | None, harms: bool) -> str:
+    """Why no more blocks are necessary, as the document's `end`; "" if they are. document: makes the document
+    for an end. precision: asked for, in percent. harms: a certain harm ends the run."""
+    early = document("")
+    if harms and harmed(early):
+        return "decided"
+    if precision is None:
+        return "decided" if _all_have("decided", early) else ""
+    return "precision" if _all_have("narrow", document("precision")) else ""
 
-    nodes: dict[str, str]
-    pairs: dict[str, str]
 
-
-def lost(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Lost:
-    """A figure that no node has been able to measure is not lost. Raises ValueError."""
-    nodes: dict[str, str] = {}
-    pairs: dict[str, str] = {}
-    if "tcp" in phase:
-        nodes.update(_stage(phase, plan).reasons)
-        [(_figure, readings)] = _tcp(phase, plan)
-        pairs = {
-            name: reading.reason
-            for name, reading in readings.items()
-            if reading.value is None and not nodes.keys() & reading.nodes
-        }
-    for host, result in phase.get("memory", {}).items():
-        problem = _refused(agent_answer.of_task("look", result))
-        if problem:
-            nodes.setdefault(host, problem)
-    return Lost(nodes, pairs)
+def _all_have(field: str, document: Mapping[str, Any]) -> bool:
+    """For all metrics with an interval, if there are any."""
+    effects = [result["effect"] for result in document["results"] if result["effect"]]
+    return bool(effects) and all(effect[field] for effect in effects)
 
 
 def loss(lost: Lost) -> list[str]:
@@ -151,109 +133,40 @@ def _by_reason(reasons: Mapping[str, str]) -> Iterator[str]:
         yield f"{few(those)}: {reason}"
 
 
-# -- answers of nodes -----------------------------------------------------------------------------
-
-
-def _tcp(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Reading]]]:
-    if "tcp" not in phase:
-        return
-    readings = {}
-    for sample in judge.judge(plan["kind"], plan["nodes"], _stage(phase, plan)).samples:
-        rail = f" rail {sample.rail}" if len(plan["nodes"][sample.nodes[0]]["addresses"]) > 1 else ""
-        reading, value = sample.reading, _both(sample.reading)
-        reason = "nothing arrived" if value == 0 else reading.reason
-        readings[f"{' - '.join(sample.nodes)}{rail}"] = Reading(
-            value or None, reason, "iperf3", cpu_bound=reading.cpu_bound, nodes=sample.nodes
-        )
-    yield TCP, readings
-
-
-def _stage(phase: Mapping[str, Any], plan: Mapping[str, Any]) -> judge.Stage:
-    answers = phase["tcp"]
-    stage = judge.stage(plan["slots"], answers["started"], answers["collected"])
-    silent = {
-        name: "no answer was collected"
-        for name, slots in plan["slots"].items()
-        if name not in stage.answers and slots
-    }
-    return stage._replace(reasons={**silent, **stage.reasons})
-
-
-def _both(reading: Measured) -> float | None:
-    """Mean of both directions. The slower one, which a campaign uses, is also the direction that a
-    disturbance has hit: of 10 pairs with the noise of tests/simulation, it reports 3 % as no effect three
-    times as often."""
-    forward, backward = reading.amounts.get("forward_gbits"), reading.amounts.get("backward_gbits")
-    if forward is None or backward is None:
-        return None
-    return math.sqrt(forward * backward)
-
-
-def _memory(phase: Mapping[str, Any]) -> Iterator[tuple[Figure, dict[str, Reading]]]:
-    if "memory" not in phase:
-        return
-    for figure, field in ((COPY, "copied"), (RANDOM, "read")):
-        readings = {}
-        for host, result in phase["memory"].items():
-            answer = agent_answer.of_task("look", result)
-            problem = _refused(answer)
-            if problem:
-                readings[host] = Reading(None, problem, nodes=(host,))
-            for node in answer.get("nodes", ()):
-                measurement = node[field]
-                name = f"{host} node {node['node']}"
-                readings[name] = Reading(
-                    measurement["value"], measurement["reason"], measurement["tool"], nodes=(host,)
-                )
-        yield figure, readings
-
-
-def _refused(answer: Mapping[str, Any]) -> str:
-    """Why a node did not measure its memory."""
-    if "nodes" in answer:
-        return ""
-    return printable(str(answer.get("msg") or "no answer was collected"))
-
-
 # -- conclusions --------------------------------------------------------------------------------
 
 
-def _result(figure: Figure, pairs: Pairs, about: Mapping[str, Any]) -> dict[str, Any]:
+def _result(metric: Metric, pairs: Pairs, about: Mapping[str, Any], family: int) -> dict[str, Any]:
     states = about["order"]
     blocks, least = len(states) // BLOCK, about["least_percent"] / 100
-    series = {name: [reading.value for reading in readings] for name, readings in pairs.items()}
-    # A run that was stopped looks once more, at its end, as it had been its last block: no figure stops it.
-    most = blocks if about["stopped"] else max(blocks, about["blocks_planned"])
-    effect = interval.estimate(series, states[: BLOCK * blocks], most)
+    series = {name: [reading.value for reading in row] for name, row in pairs.items()}
+    # A run that was stopped looks once more, at its end, as it had been its last block: no metric stops it.
+    most = blocks if about["end"] in _LAST or about["stopped"] else max(blocks, about["blocks_planned"])
+    effect = interval.estimate(series, states[: BLOCK * blocks], most, family)
     measured = len(interval.complete(series, blocks))
     gaps = {state: _lost_in(state, states, series) for state in "AB"}
-    words = interval.words(effect, blocks, least)
     # A change that cuts a pair off has an effect that the others do not show.
     is_whole = not about["stopped"] and not any(gaps.values())
+    verdict = interval.verdict(effect, least, metric.better) if is_whole else UNKNOWN
+    words = interval.words(effect, blocks, least)
+    if verdict in (HELPS, HARMS):
+        words = f"{verdict}: {words}"
     if effect and not is_whole:
         words = f"unknown; {measured} of {len(pairs)} pairs in {blocks} blocks: {words}"
     return {
-        **figure._asdict(),
-        "tools": sorted(
-            {reading.tool for readings in pairs.values() for reading in readings if reading.value}
-        ),
-        "outcome": _outcome(effect) if is_whole else "unknown",
+        **metric._asdict(),
+        "tools": sorted({reading.tool for row in pairs.values() for reading in row if reading.value}),
+        "verdict": verdict,
         "words": words,
-        "effect": effect and _numbers(effect, least),
+        "effect": effect and _numbers(effect, least, about["precision_percent"]),
         "pairs_measured": measured,
-        "cpu_bound": sum(reading.cpu_bound for readings in pairs.values() for reading in readings),
+        "cpu_bound": sum(reading.cpu_bound for row in pairs.values() for reading in row),
         "lost": gaps,
-        "pairs": [_pair(name, readings) for name, readings in pairs.items()],
+        "pairs": [_pair(name, row) for name, row in pairs.items()],
     }
 
 
-def _outcome(effect: Effect | None) -> str:
-    if effect is None:
-        return "unknown"
-    return "effect" if effect.is_certain else "no difference"
-
-
-def _numbers(effect: Effect, least: float) -> dict[str, Any]:
+def _numbers(effect: Effect, least: float, precision: float | None) -> dict[str, Any]:
     percents = {name: _percent(getattr(effect, name)) for name in ("value", "low", "high", "seen")}
     return {
         **{f"{name}_percent": value for name, value in percents.items()},
@@ -261,6 +174,7 @@ def _numbers(effect: Effect, least: float) -> dict[str, Any]:
         "block_percents": [_percent(math.expm1(difference)) for difference in effect.differences],
         "blocks_needed": effect.blocks_for(least),
         "decided": effect.is_decided(least),
+        "narrow": precision is not None and effect.is_narrow(precision / 100),
     }
 
 
@@ -278,17 +192,20 @@ def _lost_in(state: str, states: str, series: Mapping[str, interval.Series]) -> 
     )
 
 
-def _pair(name: str, readings: Sequence[Reading]) -> dict[str, Any]:
-    values = [reading.value for reading in readings]
+def _pair(name: str, row: Sequence[Reading]) -> dict[str, Any]:
     return {
         "name": name,
-        "values": [None if value is None else round(value, _DIGITS) for value in values],
-        "reasons": sorted({reading.reason for reading in readings if reading.value is None}),
+        "values": [None if reading.value is None else _rounded(reading.value) for reading in row],
+        "reasons": sorted({reading.reason for reading in row if reading.value is None}),
     }
 
 
+def _rounded(value: float) -> float:
+    return float(f"{value:.{_DIGITS}g}")
+
+
 def lines(document: Mapping[str, Any]) -> list[str]:
-    """For a terminal: one line for each figure, and the missing measurements."""
+    """For a terminal: one line for each metric, and the missing measurements."""
     texts = [line for result in document["results"] for line in _lines(result)]
     about = document["effect"]
     if about["repeated"]:
@@ -299,20 +216,29 @@ def lines(document: Mapping[str, Any]) -> list[str]:
     return [printable(line) for line in texts or ["unknown: nothing was measured"]]
 
 
+#: Kind → noun for its measurements
+_NOUNS = {"tcp": "pair", "memory": "NUMA node", "command": "node"}
+
+
+def _measured(result: Mapping[str, Any]) -> str:
+    number = result["pairs_measured"]
+    if result["kind"] == "command" and len(result["pairs"]) == 1:
+        return str(result["pairs"][0]["name"])
+    return f"{number} {_NOUNS[result['kind']]}{'' if number == 1 else 's'}"
+
+
 def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     tools = ", ".join(result["tools"]) or "no tool"
     effect = result["effect"]
-    planned = len(result["pairs"])
-    measured = result["pairs_measured"]
-    pairs = "1 pair" if measured == 1 else f"{measured} pairs"
-    units = f", {pairs}, {effect['blocks']} blocks" if effect else ""
-    less = ", less is better" if result["better"] == "less" else ""
-    yield f"{result['name']} ({result['unit']}, {tools}{units}{less}): {result['words']}"
+    units = f", {_measured(result)}, {effect['blocks']} blocks" if effect else ""
+    lower = ", lower is better" if result["better"] == LOWER else ""
+    unit = f"{result['unit']}, " if result["unit"] else ""
+    yield f"{result['name']} ({unit}{tools}{units}{lower}): {result['words']}"
     lost = result["lost"]
     if lost["A"] or lost["B"]:
         yield f"  measurements without a result: {lost['A']} in A, {lost['B']} in B"
         lacking = {pair["name"]: pair["reasons"][0] for pair in result["pairs"] if pair["reasons"]}
         yield from (f"  {line}" for line in _by_reason(lacking))
     if result["cpu_bound"]:
-        total = planned * len(result["pairs"][0]["values"])
+        total = len(result["pairs"]) * len(result["pairs"][0]["values"])
         yield f"  the cores were the limit in {result['cpu_bound']} of {total} measurements"

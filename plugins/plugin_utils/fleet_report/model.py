@@ -83,6 +83,27 @@ class Job(NamedTuple):
     deviations: tuple[Deviation, ...]
 
 
+class Metric(NamedTuple):
+    """Effect on one metric. ends: low, value and high in percent; None without an interval."""
+
+    name: str
+    unit: str
+    better: str
+    verdict: str
+    ends: tuple[float, float, float] | None
+
+
+class Effect(NamedTuple):
+    """A result of effect.yml. least: the smallest effect that matters, in percent."""
+
+    file: str
+    name: str
+    nodes: tuple[str, ...]
+    stopped: str
+    least: float
+    metrics: tuple[Metric, ...]
+
+
 @dataclass
 class Host:
     """errors: what kept parts of it from being looked at. failures: messages of the tasks that failed.
@@ -165,6 +186,7 @@ class Fleet:
     campaigns: list[Pairs] = field(default_factory=list)
     #: The worst first
     jobs: list[Job] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
     #: Host of the inventory that is in no group of nodes → its groups
     left_alone: dict[str, str] = field(default_factory=dict)
     #: Setting that an inventory declares, and why some hosts have it not → these hosts

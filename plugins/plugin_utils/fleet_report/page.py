@@ -17,7 +17,7 @@ from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from ...module_utils._mlnode.model.version import VERSION
-from . import jobs, pairs, repair
+from . import effects, jobs, pairs, repair
 from .elements import Child, embedded, make, shown, table, text
 from .finding import BAD, NEITHER, SEVERITIES, Finding
 from .model import SILENT, STATES, Fleet, causes
@@ -100,6 +100,7 @@ def lines(fleet: Fleet) -> Iterator[str]:
             for campaign in fleet.campaigns
             for section in pairs.sections(campaign, places.ranges)
         ),
+        effects="".join(text(effects.section(effect)) for effect in fleet.effects),
         version=VERSION,
         names=embedded([host.name for host in fleet.ordered()]),
         style=style,

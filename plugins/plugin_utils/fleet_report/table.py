@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.report.grid import grid, wrapped
+from . import effects
 from .finding import BAD, NEITHER, SEVERITIES
 from .model import STATES, Fleet, Host, Job, Outlier, causes
 from .names import few, natural
@@ -51,6 +52,9 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     report += _part("Declared by you, and unsupported", _with_hosts(fleet.unsupported), width)
     report += _part("In no group known here, and left alone", _left_alone(fleet), width)
     report += _part("Merged", [[line] for line in merged(fleet)], width)
+    for effect in fleet.effects:
+        charts = grid(effects.header(effect), effects.rows(effect), width)
+        report += ["", f"Effect {printable(effect.name)}", *charts]
     unused = [
         [f"{waiver.key} (until {waiver.until}): {waiver.reason}: nothing on any host needs it"]
         for waiver in fleet.unused()

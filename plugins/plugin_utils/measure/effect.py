@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kinds tcp and memory, before and after a change: nodes alternate between two states.
+"""The kinds tcp, memory and command, before and after a change: nodes alternate between two states.
 
 Four phases are a block, A B B A or B A A B. All nodes share the disturbances of a phase, and the block is the
 unit of the interval, which takes three of them.
@@ -15,14 +15,19 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ..effect import interval, report
+from ..effect import interval, readings, report
+from ..effect.readings import Lost
 from . import rounds
+from .command import Command
 from .nodes import Call, Fleet, MeasureError, say
 from .run import Report
 from .states import BEFORE, DECLARED, REVERTED, States
 
 #: Blocks from which on there is an interval
 _LEAST = 3
+
+#: Blocks at most: the default, and with a precision or a budget, which end a run before
+_BLOCKS, _MANY_BLOCKS = 6, 24
 
 #: Seconds of one measurement of the memory, for the announcement
 _MEMORY = 5
@@ -43,25 +48,26 @@ class Effect:
         self.name = f"effect-{name}"
         self.folder = given["campaign_results"]
         self._kinds = given["effect_kinds"]
+        self._command: Command | None = None
         self._states = States(fleet, self.folder, name, given["effect_before"] or "")
         self._of = {"A": BEFORE if given["effect_before"] else REVERTED, "B": DECLARED}
-        self._sequence = interval.order(max(0, given["effect_blocks"]))
+        ends = given["effect_precision"] is not None or given["effect_budget"]
+        blocks = given["effect_blocks"]
+        self._blocks: int = (_MANY_BLOCKS if ends else _BLOCKS) if blocks is None else blocks
+        self._sequence = interval.order(max(0, self._blocks))
         self._plan: dict[str, Any] = {"rounds": 0, "slots": {}, "nodes": {}, "round_seconds": 0}
         self._phases: list[dict[str, Any]] = []
         self._repeated: list[int] = []
         self._stopped = ""
+        self._end = "blocks"
+        self._begin = time.monotonic()
         self._left: list[str] = []
 
     # -- before ----------------------------------------------------------------------------------------
 
     def plan(self) -> str:
         given = self._given
-        if not self._kinds or given["effect_blocks"] < 1 or given["effect_least"] <= 0:
-            raise MeasureError(
-                "expected effect_kinds of tcp and memory, effect_blocks of 1 or more and effect_least above "
-                f"0, got {', '.join(self._kinds) or 'no kind'}, {given['effect_blocks']} and "
-                f"{given['effect_least']:g}"
-            )
+        self._validate()
         left = self._states.unfinished()
         unfinished = [
             f"{name}: an effect that did not end has left this node in another state than it was found in, "
@@ -72,11 +78,36 @@ class Effect:
             return "\n".join(unfinished) or "No run has left a node to put back."
         if "tcp" in self._kinds:
             self._plan = rounds.plan(self._fleet, given, "tcp", max(1, given["effect_rounds"]))
+        if "command" in self._kinds:
+            self._command = Command(self._fleet, given)
         self._verify()
         began = time.time()
         self._states.detect()
         # Two states were looked for, which takes as long as reaching them; none after an unfinished run.
         return "\n".join([*unfinished, self._announced(max(1.0, (time.time() - began) / 2))])
+
+    def _validate(self) -> None:
+        """Raises MeasureError."""
+        given, precision = self._given, self._given["effect_precision"]
+        wrong = {
+            "effect_kinds: expected one or more of tcp, memory and command": not self._kinds,
+            "effect_kinds: expected command, as effect_command is given": (
+                given["effect_command"] is not None and "command" not in self._kinds
+            ),
+            f"effect_blocks: expected 1 or more, got {self._blocks}": self._blocks < 1,
+            f"effect_least: expected a percentage above 0, got {given['effect_least']:g}": (
+                not 0 < given["effect_least"] < math.inf
+            ),
+            f"effect_precision: expected a percentage above 0, got {precision}": (
+                precision is not None and not 0 < precision < math.inf
+            ),
+            f"effect_budget: expected 0 or more minutes, got {given['effect_budget']}": (
+                given["effect_budget"] < 0
+            ),
+        }
+        reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]
+        if reasons:
+            raise MeasureError("; ".join(reasons))
 
     def _verify(self) -> None:
         """Raises MeasureError unless all nodes may be measured."""
@@ -85,6 +116,8 @@ class Effect:
             answers.append(rounds.prepare(self._fleet, self._given, self._plan, self._id, check=True))
         if "memory" in self._kinds:
             answers.append(self._fleet.ask(dict.fromkeys(self._fleet.names, self._memory(check=True))))
+        if self._command:
+            answers.append(self._command.verify())
         wrong = [
             f"{name}: {answer.get('msg') or 'no answer'}"
             for by_name in answers
@@ -100,12 +133,13 @@ class Effect:
 
     def _announced(self, change: float) -> str:
         given, phases = self._given, len(self._sequence)
-        blocks, batches = given["effect_blocks"], self._fleet.batches
+        blocks, batches = self._blocks, self._fleet.batches
         lead = given["campaign_lead"]
         of_rounds = self._plan["rounds"] * self._plan["round_seconds"]
         # Ansible reaches all nodes once more to collect.
         tcp = of_rounds + (_BATCH * (1 + batches) if lead is None else lead) + _BATCH * batches
-        of_kinds = {"tcp": tcp, "memory": _MEMORY}
+        command = self._command.seconds * batches if self._command else 0
+        of_kinds = {"tcp": tcp, "memory": _MEMORY, "command": command}
         phase = given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds)
         # From the state that was found, and back to it
         changes = 2 + sum(state != following for state, following in zip(self._sequence, self._sequence[1:]))
@@ -113,13 +147,18 @@ class Effect:
         soonest = math.ceil(most * _LEAST / blocks)
         early = (" at most", f", and {soonest} if {_LEAST} blocks decide") if blocks > _LEAST else ("", "")
         few = f" An interval takes {_LEAST} blocks: this run will have none." if blocks < _LEAST else ""
+        budget = given["effect_budget"]
+        ends = f", and no block begins that would end after {budget} minutes" if budget else ""
+        about = "up to" if self._command else "about"
+        load = math.ceil(phases * of_rounds / 60)
+        links = f" The links carry as much as they can for {load} of them." if load else ""
         return (
-            f"Effect {self._id}: {len(self._fleet.names)} nodes alternate between {self._of['A']} and "
-            f"declared, in {blocks} {'block' if blocks == 1 else 'blocks'} of 4 phases{early[0]}. A phase "
-            f"takes about {phase:.0f} s, a change of all nodes about {change:.0f} s. That is up to {most} "
-            f"minutes{early[1]}. The links carry as much as they can for "
-            f"{math.ceil(phases * of_rounds / 60)} of them.{few} At the end every node is put back to its "
-            "state before the run. If the controller dies, play this again with -e effect_put_back=true."
+            f"Effect {self._id}: {_counted(len(self._fleet.names), 'node')} "
+            f"{'alternates' if len(self._fleet.names) == 1 else 'alternate'} between "
+            f"{self._of['A']} and declared, in {_counted(blocks, 'block')} of 4 phases{early[0]}. A phase "
+            f"takes {about} {phase:.0f} s, a change of all nodes about {change:.0f} s. That is up to {most} "
+            f"minutes{early[1]}{ends}.{links}{few} At the end every node is put back to its state before "
+            "the run. If the controller dies, play this again with -e effect_put_back=true."
         )
 
     def rehearse(self) -> None:
@@ -137,6 +176,7 @@ class Effect:
             self._left = self._states.put_back()
 
     def _all_phases(self) -> None:
+        begin, longest = time.monotonic(), 0.0
         for place, letter in enumerate(self._sequence):
             say(f"phase {place + 1} of {len(self._sequence)}: {self._of[letter]}")
             try:
@@ -145,9 +185,23 @@ class Effect:
                 self._stopped = f"phase {place + 1} of {len(self._sequence)} ({letter}) was lost; {error}"
                 return
             measured = place + 1
-            whole = measured % interval.BLOCK == 0 and measured >= _LEAST * interval.BLOCK
-            if whole and measured < len(self._sequence) and report.is_decided(self._document()):
-                return
+            if measured % interval.BLOCK == 0 and measured < len(self._sequence):
+                longest = max(longest, time.monotonic() - begin)
+                begin = time.monotonic()
+                self._end = self._ended(measured // interval.BLOCK, longest)
+                if self._end != "blocks":
+                    return
+
+    def _ended(self, blocks: int, seconds: float) -> str:
+        """Why no more blocks are measured; "blocks" if they are. seconds: of a block."""
+        given = self._given
+        if blocks >= _LEAST:
+            harms = given["effect_fail_on"] == "harms"
+            end = report.ended(self._document, given["effect_precision"], harms)
+            if end:
+                return end
+        is_late = time.monotonic() + seconds > self._begin + 60 * given["effect_budget"]
+        return "budget" if given["effect_budget"] and is_late else "blocks"
 
     def _phase(self, place: int, letter: str) -> None:
         """Reach its state, and measure. Raises MeasureError if a node or a pair has no result."""
@@ -168,13 +222,16 @@ class Effect:
         if lost.nodes or lost.pairs:
             raise MeasureError("; ".join(report.loss(lost)))
 
-    def _measured(self, letter: str, name: str) -> tuple[dict[str, Any], report.Lost]:
+    def _measured(self, letter: str, name: str) -> tuple[dict[str, Any], Lost]:
         answers: dict[str, Any] = {"state": letter}
         if "tcp" in self._kinds:
             answers["tcp"] = rounds.run(self._fleet, self._given, self._plan, name)._asdict()
         if "memory" in self._kinds:
             answers["memory"] = self._fleet.ask(dict.fromkeys(self._fleet.names, self._memory()))
-        return answers, report.lost(answers, self._plan)
+        if self._command:
+            commanded = self._command.measure()
+            answers.update(command=commanded.readings, runs=commanded.runs)
+        return answers, readings.lost(answers, self._plan)
 
     # -- after -----------------------------------------------------------------------------------------
 
@@ -192,19 +249,33 @@ class Effect:
             return None
         document = self._document()
         success = report.is_success(document) and not self._stopped and not self._left
-        why = self._stopped or "There is no interval, or pairs have no result"
+        harmed = report.harmed(document) if self._given["effect_fail_on"] == "harms" else []
+        why = [
+            *harmed,
+            *([] if success else [self._stopped or "There is no interval, or pairs have no result"]),
+        ]
         lines = report.lines(document)
-        return Report(json.dumps(document, indent=1), lines, success, () if success else (f"{why}. {back}",))
+        return Report(
+            json.dumps(document, indent=1), lines, not why, (f"{'. '.join(why)}. {back}",) if why else ()
+        )
 
-    def _document(self) -> dict[str, Any]:
+    def _document(self, end: str = "") -> dict[str, Any]:
+        given = self._given
         return report.document(self._phases, self._plan, {
             "id": self._id,
             "ended": dt.datetime.now(dt.timezone.utc).isoformat(),
-            "before": self._given["effect_before"] or REVERTED,
+            "before": given["effect_before"] or REVERTED,
             "nodes": self._fleet.names,
-            "duration_seconds": self._given["campaign_duration"],
-            "blocks_planned": self._given["effect_blocks"],
-            "least_percent": self._given["effect_least"],
+            "duration_seconds": given["campaign_duration"],
+            "blocks_planned": self._blocks,
+            "least_percent": given["effect_least"],
+            "precision_percent": given["effect_precision"],
+            "command": self._command and self._command.words,
             "repeated": self._repeated,
             "stopped": self._stopped,
+            "end": "stopped" if self._stopped else end or self._end,
         })  # fmt: skip
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

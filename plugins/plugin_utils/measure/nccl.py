@@ -17,7 +17,8 @@ from .. import agent_answer
 from ..fleet_report import files
 from ..nccl_tests import document, facts, judge, presets, read, scripts
 from ..nccl_tests.judge import Judged
-from . import balance
+from . import balance, launcher
+from .launcher import Place
 from .nodes import Call, Fleet, MeasureError, say
 from .run import Report
 
@@ -234,7 +235,7 @@ class Nccl:
         seconds = given["nccl_timeout"]
         argv = [
             *("env", f"NCCL_DEBUG_FILE={log}", "timeout", "--kill-after=10", str(seconds)),
-            *self._started(group, environment),
+            *launcher.words(self._launcher, self._places(group), self._first.gpus or 0, environment),
             *given["nccl_launcher_arguments"],
             *(first.program, "-b", str(self._about.sizes[0]), "-e", str(self._most), "-f", "2"),
             # One process for each GPU, and without MPI one for all of a node.
@@ -250,33 +251,12 @@ class Nccl:
         most: int = human_to_bytes(self._given["nccl_most_size"])
         return most
 
-    def _started(self, group: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-        gpus = self._first.gpus or 0
-        processes = len(group) * gpus
-        if self._launcher == "mpirun":
-            hosts = ",".join(f"{self._address(name)}:{gpus}" for name in group)
-            # Open MPI starts the others by its own SSH, and hands on only the variables that are named.
-            named = [word for name in environment for word in ("-x", name)]
-            words = ["--host", hosts, "-np", processes, "--map-by", "slot", "--bind-to", "none", *named]
-            return ["mpirun", *map(str, words)]
-        if self._launcher == "srun":
-            hostnames = ",".join(self._nodes[name].hostname for name in group)
-            words = [
-                "--nodes",
-                len(group),
-                "--nodelist",
-                hostnames,
-                "--ntasks",
-                processes,
-                "--ntasks-per-node",
-                gpus,
-            ]
-            return ["srun", *map(str, words), "--exclusive", "--kill-on-bad-exit=1", "--export=ALL"]
-        return []
-
-    def _address(self, name: str) -> str:
-        own = self._own[name]
-        return own["nccl_address"] or own["ansible_host"] or name
+    def _places(self, group: Sequence[str]) -> list[Place]:
+        own = self._own
+        return [
+            Place(own[name]["nccl_address"] or own[name]["ansible_host"] or name, self._nodes[name].hostname)
+            for name in group
+        ]
 
     # -- after -----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._mlnode.agent import output
 from ...module_utils._mlnode.model.errors import MlnodeError, printable
 from ..fleet_report import document, files, merge, page, table
-from . import compare, fleet, inventory, nccl, result, trend
+from . import compare, effects, fleet, inventory, nccl, result, trend
 from .change import is_success
 
 #: argparse exits with 2.
@@ -52,6 +52,10 @@ def _parser() -> argparse.ArgumentParser:
         "folder", metavar="FOLDER", type=pathlib.Path, help="the folder with the results of campaign.yml"
     )
     command.set_defaults(run=_trend)
+
+    command = commands.add_parser("effects", help="verdicts and intervals of effect.yml")
+    command.add_argument("files", metavar="FILE", type=pathlib.Path, nargs="+", help="results, JSON files")
+    command.set_defaults(run=_effects)
 
     command = commands.add_parser(
         "merge", help="join fleet reports and campaigns, with every node of the inventory"
@@ -102,11 +106,16 @@ def _trend(asked: argparse.Namespace) -> int:
     unread = []
     for path in paths:
         try:
-            run = result.read_file(path)
+            fields = result.brief(path)
+            if "effect" in fields:  # effect.yml writes into the same folder
+                continue
+            run = result.read(fields, str(path))
         except MlnodeError as error:
             unread.append(str(error))
         else:
             kinds.setdefault(run.kind, []).append(trend.point(run))
+    if not kinds and not unread:
+        raise MlnodeError(f"{asked.folder} holds no result of a campaign")
     trends = [trend.trend(points) for points in kinds.values()]
     lines = [line for kind_trend in trends for line in (*trend.lines(kind_trend, output.width()), "")][:-1]
     _print(asked, trend.whole(trends, unread), lines)
@@ -115,6 +124,12 @@ def _trend(asked: argparse.Namespace) -> int:
     if unread:
         return ERROR
     return NOT_OK if not all(is_success(kind_trend.verdict) for kind_trend in trends) else OK
+
+
+def _effects(asked: argparse.Namespace) -> int:
+    read = [effects.read(result.brief(path), path) for path in asked.files]
+    _print(asked, effects.document(read), effects.lines(read, output.width()))
+    return OK if effects.is_success(read) else NOT_OK
 
 
 def _merge(asked: argparse.Namespace) -> int:

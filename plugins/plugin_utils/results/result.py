@@ -115,21 +115,14 @@ _FOR_PEOPLE = (
 )
 
 
-def read_file(path: pathlib.Path) -> Result:
-    """The result of a campaign in a file. Raises MlnodeError that names the file and the place."""
-    return read(brief(path), str(path))
-
-
 def brief(path: pathlib.Path) -> dict[str, Any]:
     """The document in a file, of whatever kind, without texts that no report shows. Raises MlnodeError."""
     return load(path, without=_FOR_PEOPLE)
 
 
-def written(path: pathlib.Path) -> Result | None:
-    """As read(), for a file that this run has written: a link in its place was not made by this run. None for
-    the document of another measurement. Raises MlnodeError."""
-    fields = load(path, without=_FOR_PEOPLE, follow=False)
-    return read(fields, str(path)) if "campaign" in fields else None
+def written(path: pathlib.Path) -> dict[str, Any]:
+    """As brief(), for a file that this run has written: a link in its place was not made by this run."""
+    return load(path, without=_FOR_PEOPLE, follow=False)
 
 
 def load(path: pathlib.Path, without: Collection[str] = (), follow: bool = True) -> dict[str, Any]:

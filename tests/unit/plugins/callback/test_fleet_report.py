@@ -19,7 +19,7 @@ import yaml
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.results import result
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.fleet_report import fleets
-from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.results import campaigns, test_effects
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
@@ -290,6 +290,7 @@ def test_the_result_of_a_campaign_is_a_column_and_a_map_of_pairs(tmp_path: pathl
     """As campaign.yml writes it, and fails: that is about the fleet, and not about the host that runs it."""
     names = [f"gpu{number:03}" for number in range(1, 9)]
     content = campaigns.campaign(8, 1, slow={"gpu007": 0.8})
+    effect = json.loads(test_effects.written(tmp_path, tail=1.1).read_text(encoding="utf-8"))
     # Of one node, and about none: the others are no less measured.
     subnet = {"checks": [{"name": "balance", "target": "subnet", "verdict": "pass"}]}
     collection = tmp_path / "collections/ansible_collections/mlnode/tuning"
@@ -306,7 +307,8 @@ def test_the_result_of_a_campaign_is_a_column_and_a_map_of_pairs(tmp_path: pathl
         {name: {} for name in [*names, "other"]},
         [
             {"name": "Look", "ib_subnet": {"told": subnet}, "when": "inventory_hostname == 'gpu001'"},
-            write({"effect": {}}, tmp_path / "results/effect-1.json"),
+            write(effect, tmp_path / "results/effect-1.json"),
+            write({"effect": {}}, tmp_path / "results/effect-2.json"),
             write({"campaign": {}}, tmp_path / "results/broken.json"),
             write(content, tmp_path / "results/1.json"),
         ],
@@ -327,7 +329,10 @@ def test_the_result_of_a_campaign_is_a_column_and_a_map_of_pairs(tmp_path: pathl
     assert found["runtime"].startswith("0.80 of the fleet's median: 78.")
     assert "tcp, campaign 20261101-030000" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "broken.json is not the result of a campaign" in " ".join(said.split())
-    assert "effect-1.json is not" not in " ".join(said.split())
+    assert "effect-1.json: expected" not in " ".join(said.split())
+    assert "effect-2.json: expected a result of effect.yml" in " ".join(said.split())
+    assert "············│···········●  harms" in said
+    assert "Effect spring" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "Traceback" not in said
 
 

@@ -32,6 +32,7 @@ from ansible_collections.mlnode.tuning.plugins.modules import (
     path_mtu,
     rdma_check,
     sysctl_ml,
+    timed_command,
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.nodes import CASES
@@ -57,6 +58,7 @@ MODULES: dict[ModuleType, dict[str, Any]] = {
     ib_subnet: {"fail_on": "never"},
     campaign: {"state": "collected", "id": "spring"},
     memory_bandwidth: {},
+    timed_command: {"command": ["true"]},
     node_audit: {},
     node_job: {"pid": [4_194_304], "fail_on": "never"},  # beyond the kernel's greatest number
     node_preflight: {"fail_on": "never"},

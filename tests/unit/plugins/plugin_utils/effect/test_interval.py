@@ -70,7 +70,7 @@ def test_the_interval_is_that_of_the_t_distribution() -> None:
     # n = 17 on: (2.235 + 1.746) / sqrt(17) = 0.9656. With 16 it is 1.0004.
     assert found.blocks_for(0.01) == 17
     assert interval.words(found, 3, 0.01) == (
-        "no difference (95 % interval -0.80 to +4.92 %), would have seen 4.92 % or more, "
+        "not decided (95 % interval -0.80 to +4.92 %), would have seen 4.92 % or more, "
         "about 17 blocks would see 1 %"
     )
 
@@ -151,3 +151,90 @@ def test_more_blocks_never_need_a_wider_effect() -> None:
     powers = [interval._power(0.01, count, count) for count in range(interval.LEAST, 60)]
 
     assert all(one > other for one, other in itertools.pairwise(powers))
+
+
+# -- verdicts ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("blocks", "better", "verdict"),
+    [
+        ([0.03, 0.0301, 0.03], "higher", "helps"),
+        ([0.03, 0.0301, 0.03], "lower", "harms"),
+        ([-0.03, -0.0301, -0.03], "higher", "harms"),
+        ([-0.03, -0.0301, -0.03], "lower", "helps"),
+        ([0.003, 0.0031, 0.003], "higher", "no difference"),
+        ([0.0, 0.0001, -0.0001], "lower", "no difference"),
+        ([0.01, 0.02, 0.03], "higher", "not decided"),
+    ],
+)
+def test_the_verdict_is_about_the_metric(blocks: list[float], better: str, verdict: str) -> None:
+    found = of({"a": series(blocks)})
+
+    assert found is not None
+    assert interval.verdict(found, 0.01, better) == verdict
+    assert interval.words(found, 3, 0.01).startswith(verdict) == (verdict[:2] == "no")
+
+
+def test_an_effect_that_is_certain_and_too_small_to_matter_is_no_difference() -> None:
+    found = of({"a": series([0.003, 0.0031, 0.003])})
+
+    assert found is not None
+    assert found.is_certain
+    assert interval.words(found, 3, 0.01).startswith("no difference above 1 % (95 % interval +0.2")
+
+
+def test_several_metrics_share_the_error_rate() -> None:
+    # Student's t of 2 degrees of freedom: 4.849 for 4 % of both sides, 9.925 for 1 %
+    pairs = {"a": series([0.01, 0.02, 0.03])}
+
+    found = interval.estimate(pairs, interval.order(3), 3, family=4)
+
+    assert found is not None
+    assert math.log1p(found.high) == pytest.approx(0.02 + 9.925 * 0.01 / math.sqrt(3), rel=1e-3)
+
+
+def test_equal_blocks_of_scattering_phases_are_not_certain() -> None:
+    """Each B has one of two levels, as often as the other: all blocks differ by half of a level."""
+    states = interval.order(3)
+    values = [10.123, 10.123, 11.234, 10.123, 11.234, 10.123, 10.123, 10.123, 10.123, 10.123, 10.123, 11.234]
+    assert [states[number] for number, value in enumerate(values) if value > 11] == ["B", "B", "B"]
+
+    found = of({"a": values})
+
+    assert found is not None
+    gap = math.log(11.234 / 10.123)
+    assert found.differences == pytest.approx((gap / 2,) * 3)
+    # Its weight is 3 of the root of 20 if it is an inner phase, and 1 if it is an outer one.
+    assert found.spread == pytest.approx(0.5 * gap * math.sqrt((9 + 1 + 1) / 20 / 3))
+    assert not found.is_certain
+
+
+@pytest.mark.parametrize(
+    ("value", "step"), [(1.2, 0.1 / 1.2), (12.0, 1 / 12), (1200.0, 1 / 1200), (0.05, 0.2)]
+)
+def test_equal_values_may_differ_by_their_last_digit(value: float, step: float) -> None:
+    found = of({"a": [value] * 24})
+
+    assert found is not None
+    assert found.rounding == pytest.approx(step)
+    assert math.log1p(found.high) == pytest.approx(step)
+    assert interval.verdict(found, 0.01, "higher") == ("no difference" if step < 0.01 else "not decided")
+    if step > 0.01:
+        assert interval.words(found, 6, 0.01).endswith("its digits are too few for 1 %")
+        assert found.blocks_for(0.01) is None
+
+
+def test_noise_averages_rounding_out() -> None:
+    found = of({"a": [round(value) for value in series([0.1, -0.1, 0.2, 0.0, 0.1], base=10.4)]})
+
+    assert found is not None
+    assert found.rounding == 0
+
+
+def test_a_narrow_interval_takes_eight_blocks() -> None:
+    few, many = (of({"a": series([0.001, -0.001] * (count // 2))}) for count in (6, 8))
+
+    assert few is not None
+    assert many is not None
+    assert (few.is_narrow(0.01), many.is_narrow(0.01), many.is_narrow(0.0005)) == (False, True, False)

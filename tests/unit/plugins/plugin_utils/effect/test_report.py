@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval, metrics, readings
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import report as effect
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[5] / "docs/schema/effect.schema.json").read_text("utf-8"))
@@ -67,12 +67,12 @@ def by_state(a: Any, b: Any, order: str = ORDER) -> list[Any]:
 
 
 def effect_report(these: list[dict[str, Any]], plan: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    document, lost = effect.document(these, plan, about), effect.lost(these[-1], plan)
+    document, lost = effect.document(these, plan, about), readings.lost(these[-1], plan)
     return {
         "document": document,
         "table": effect.lines(document),
         "success": effect.is_success(document),
-        "decided": effect.is_decided(document),
+        "decided": effect.ended(lambda _end: document, None, harms=False) == "decided",
         "lost": effect.loss(lost),
         "again": bool(lost.pairs and not lost.nodes),
     }
@@ -89,11 +89,11 @@ def test_an_effect_on_all_pairs() -> None:
 
     assert (done["success"], done["decided"], done["lost"], done["again"]) == (True, True, [], False)
     [result] = done["document"]["results"]
-    assert (result["outcome"], result["tools"], result["pairs_measured"]) == ("effect", ["iperf3"], 2)
+    assert (result["verdict"], result["tools"], result["pairs_measured"]) == ("helps", ["iperf3"], 2)
     assert result["effect"]["value_percent"] == pytest.approx(3.0)
     assert result["effect"]["block_percents"] == pytest.approx([3.0] * 3)
     assert done["table"] == [
-        f"{NAME} (Gb/s, iperf3, 2 pairs, 3 blocks): {THREE}",
+        f"{NAME} (Gb/s, iperf3, 2 pairs, 3 blocks): helps: {THREE}",
     ]
 
 
@@ -116,7 +116,7 @@ def test_phases_of_a_block_that_was_not_finished_are_kept_and_not_compared() -> 
 
     jsonschema.validate(done["document"], SCHEMA)
     [result] = done["document"]["results"]
-    assert (done["success"], result["outcome"], result["effect"]["blocks"]) == (False, "unknown", 3)
+    assert (done["success"], result["verdict"], result["effect"]["blocks"]) == (False, "unknown", 3)
     assert len(result["pairs"][0]["values"]) == 14
     assert result["words"].startswith("unknown; 2 of 2 pairs in 3 blocks: +3.00 %")
     assert done["table"][-1] == f"stopped: {stopped}"
@@ -154,7 +154,7 @@ def test_a_pair_without_a_result_is_named_and_no_success() -> None:
         "  measurements without a result: 1 in A, 0 in B",
         f"  {one} - {SLOTS[one][0]['peer']}: no server listened",
     ]
-    assert done["document"]["results"][0]["outcome"] == "unknown"
+    assert done["document"]["results"][0]["verdict"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_memory_of_each_numa_node_and_which_program_has_measured() -> None:
 
     copy, random = done["document"]["results"]
     assert [pair["name"] for pair in copy["pairs"]] == ["a node 0", "a node 1"]
-    assert (copy["outcome"], copy["tools"]) == ("effect", ["mlnode"])
+    assert (copy["verdict"], copy["tools"]) == ("helps", ["mlnode"])
     assert copy["effect"]["value_percent"] == pytest.approx(2.0)
-    assert (random["outcome"], random["effect"], random["better"]) == ("unknown", None, "less")
+    assert (random["verdict"], random["effect"], random["better"]) == ("unknown", None, "lower")
     assert "  a node 0, a node 1: needs numactl" in done["table"]
     # A figure that needs a program is missing in each phase, and is no reason to stop.
     assert (done["success"], done["lost"]) == (False, [])
@@ -218,7 +218,7 @@ def test_a_node_that_refused_once_is_in_no_difference() -> None:
 
     done = report(phases(memory=values))
 
-    assert [one["outcome"] for one in done["document"]["results"]] == ["unknown", "unknown"]
+    assert [one["verdict"] for one in done["document"]["results"]] == ["unknown", "unknown"]
     assert {len(pair["values"]) for one in done["document"]["results"] for pair in one["pairs"]} == {12}
     assert "  a node 0, a node 1: job 7 runs here" in done["table"]
     assert report(phases("A", memory=[refused]))["lost"] == ["a: job 7 runs here"]
@@ -234,3 +234,117 @@ def test_nothing_measured_is_no_success() -> None:
     done = report(phases())
 
     assert (done["success"], done["table"]) == (False, ["unknown: nothing was measured"])
+
+
+# -- commands ------------------------------------------------------------------------------------------
+
+
+def answer(tokens: Any, *samples: float) -> dict[str, Any]:
+    """Of timed_command, for one run."""
+    output = json.dumps({"tokens": tokens, "latency": samples})
+    return {"changed": True, "runs": [{"rc": 0, "seconds": 1.5, "stdout": output}]}
+
+
+SOURCES = metrics.sources([
+    {"name": "throughput", "unit": "tokens/s", "better": "higher", "json": "tokens"},
+    {"name": "latency", "unit": "s", "better": "lower", "json": "latency[*]", "take": ["mean"]},
+])  # fmt: skip
+
+
+def commanded(order: str, b: float = 1.1, noise: float = 1e-6) -> list[dict[str, Any]]:
+    """Phases of two nodes, on which B has b times as much of both."""
+    made = []
+    for number, state in enumerate(order):
+        part = (b if state == "B" else 1.0) * (1 + noise * (number % 3))
+        answers = {name: answer(100.1 * part, 0.5 * part, 1.5 * part) for name in "ab"}
+        of_phase = readings.commanded(answers, {"a": "a", "b": "b"}, SOURCES)
+        made.append({"state": state, "command": of_phase.readings, "runs": of_phase.runs})
+    return made
+
+
+def document(these: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    made = effect.document(these, {}, {**ABOUT, "command": ["job"], **more})
+    jsonschema.validate(made, SCHEMA)
+    return made
+
+
+def test_the_harmed_metric_is_first_and_all_runs_are_kept() -> None:
+    made = document(commanded(ORDER))
+
+    assert [(one["name"], one["verdict"]) for one in made["results"]] == [
+        ("latency", "harms"),
+        ("throughput", "helps"),
+    ]
+    [harmed] = effect.harmed(made)
+    assert harmed.startswith("latency: harms: +10.00 % (95 % interval +")
+    begin = "latency (s, command, 2 nodes, 3 blocks, lower is better): harms: "
+    assert effect.lines(made)[0].startswith(begin)
+    assert effect.is_success(made)
+    assert [(run["phase"], run["node"]) for run in made["runs"][:3]] == [(1, "a"), (1, "b"), (2, "a")]
+
+
+def test_two_metrics_have_wider_intervals_than_one() -> None:
+    both = commanded(ORDER, noise=0.01)
+    [one, _other] = [
+        [{**phase, "command": {metric: phase["command"][metric]}} for phase in both]
+        for metric in both[0]["command"]
+    ]
+
+    of_one, of_both = (
+        {result["name"]: result["effect"]["high_percent"] for result in document(these)["results"]}
+        for these in (one, both)
+    )
+
+    assert of_both["throughput"] > of_one["throughput"]
+
+
+#: Answer of a node → why its phase is lost
+LOST: list[tuple[dict[str, Any], str]] = [
+    (answer(0), "a: throughput: expected a number above 0, got 0"),
+    (answer("\x1b[1m"), "a: throughput: expected a number above 0, got '\\x1b[1m'"),
+    ({"failed": True, "msg": "run 1: no end within 5 s", "changed": True, "runs": []}, "a: run 1: no end"),
+    ({"unreachable": True, "msg": "no route to host"}, "a: no route to host"),
+    ({}, "a: no answer was collected"),
+    ({"changed": True, "runs": [{"rc": 0, "seconds": "x", "stdout": ""}]}, "a: the answer is not understood"),
+]
+
+
+@pytest.mark.parametrize(("result", "words"), LOST)
+def test_a_node_without_a_metric_is_lost_and_not_asked_again(result: dict[str, Any], words: str) -> None:
+    of_phase = readings.commanded({"a": result, "b": answer(1, 2)}, {"a": "a", "b": "b"}, SOURCES)
+
+    lost = readings.lost({"state": "A", "command": of_phase.readings}, {})
+
+    assert lost.pairs == {}
+    [line] = effect.loss(lost)
+    assert line.startswith(words)
+
+
+def test_the_output_of_a_run_is_cut() -> None:
+    run = {"rc": 0, "seconds": 1.0, "stdout": f"{'x' * 5000}end"}
+
+    of_phase = readings.commanded({"a": {"changed": True, "runs": [run]}}, {"a": "a"}, SOURCES)
+
+    assert len(of_phase.runs[0]["stdout"]) == 2000
+    assert of_phase.runs[0]["stdout"].endswith("xend")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "b", "noise", "precision", "harms", "end"),
+    [
+        (3, 1.1, 1e-6, None, False, "decided"),
+        (3, 1.1, 0.05, None, False, ""),
+        (3, 1.1, 1e-6, 2.0, False, ""),
+        (3, 1.1, 1e-6, 2.0, True, "decided"),
+        (3, 1.0, 1e-6, 2.0, True, ""),
+        (8, 1.1, 1e-6, 2.0, False, "precision"),
+        (8, 1.1, 0.05, 0.5, False, ""),
+    ],
+)
+def test_a_run_ends_once_its_rule_says_so(
+    blocks: int, b: float, noise: float, precision: float | None, harms: bool, end: str
+) -> None:
+    these = commanded(interval.order(blocks), b, noise)
+    about = {"blocks_planned": 24, "precision_percent": precision}
+
+    assert effect.ended(lambda name: document(these, **about, end=name or "blocks"), precision, harms) == end

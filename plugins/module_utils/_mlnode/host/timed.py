@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A program of the user, timed, in a process group that ends with it.
+
+host.system runs helpers whose output is short and trusted. This program may hang, print without end, or leave
+processes behind that keep its output open.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+import time
+from typing import IO, Sequence
+
+from ..model.errors import HostError, printable
+from ..model.record import NamedTuple
+
+#: Seconds between SIGTERM and SIGKILL: mpirun and srun end the processes of other nodes in that time
+_GRACE = 10.0
+
+#: Seconds for the rest of the output after the end: it is in a pipe, which holds 64 KiB (pipe(7))
+_REST = 5.0
+
+#: Bytes of one read
+_CHUNK = 1 << 16
+
+#: Bytes of the standard error for a message
+_TAIL = 2000
+
+
+class Ran(NamedTuple):
+    """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8. problem:
+    the reason for which its output is not a measurement, "" without one."""
+
+    rc: int
+    seconds: float
+    out: str
+    problem: str
+
+
+def is_installed(program: str) -> bool:
+    """Whether run() can start it: a path, or a name in PATH."""
+    return shutil.which(program) is not None
+
+
+def run(command: Sequence[str], seconds: float, most: int) -> Ran:
+    """Run a program with the environment of this process and no input. seconds: time limit. most: bytes of
+    output, after which it is ended. Raises HostError if it cannot be started."""
+    # Only here: most modules start no program.
+    import subprocess
+
+    begin = time.perf_counter()
+    try:
+        # A new session is a new process group, without a terminal.
+        process = subprocess.Popen(  # pylint: disable=ansible-bad-function,consider-using-with
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise HostError("run", printable(command[0]), getattr(error, "errno", None), str(error)) from error
+    group = _Group(process.pid)
+    out, err = _Output(process.stdout, most, group), _Output(process.stderr, 0, group)
+    timer = threading.Timer(seconds, group.end, (f"no end within {seconds:g} s",))
+    timer.daemon = True
+    timer.start()
+    try:
+        # Not reaped yet: its number belongs to no other group.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        took = time.perf_counter() - begin
+    finally:
+        timer.cancel()
+        group.kill()
+        rc = process.wait()
+    out.join(_REST)
+    err.join(_REST)
+    return Ran(rc, took, out.text, group.problem or _failure(rc, err.text or out.text[-_TAIL:]))
+
+
+def _failure(rc: int, said: str) -> str:
+    if rc == 0:
+        return ""
+    ended = f"it ended with exit status {rc}" if rc > 0 else f"it was ended by signal {-rc}"
+    last = [printable(line) for line in map(str.strip, said.splitlines()) if line][-3:]
+    return f"{ended}: {' / '.join(last)}" if last else ended
+
+
+class _Group:
+    """A process group. problem: why it was ended early, "" if it was not."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._over = threading.Event()
+        self.problem = ""
+
+    def end(self, problem: str) -> None:
+        """SIGTERM, and after a while SIGKILL, unless it ended before."""
+        self.problem = self.problem or problem
+        self._signal(signal.SIGTERM)
+        if not self._over.wait(_GRACE):
+            self._signal(signal.SIGKILL)
+
+    def kill(self) -> None:
+        """Before its leader is reaped."""
+        self._over.set()
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self._number, number)
+        except (ProcessLookupError, PermissionError):
+            # It is gone, or its last process is another user's, who has no group of this one.
+            pass
+
+
+class _Output:
+    """Reads a stream to its end and keeps it. The group ends if the stream has more than `most` bytes. With
+    most=0 the stream may have any length, and its last _TAIL bytes are kept."""
+
+    def __init__(self, stream: IO[bytes] | None, most: int, group: _Group) -> None:
+        assert stream is not None
+        self._stream, self._most, self._group = stream, most, group
+        self._kept = b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with self._stream as stream:
+            while True:
+                chunk = os.read(stream.fileno(), _CHUNK)
+                if not chunk:
+                    return
+                if not self._most:
+                    self._kept = (self._kept + chunk)[-_TAIL:]
+                elif len(self._kept) + len(chunk) <= self._most:
+                    self._kept += chunk
+                else:
+                    self._group.end(f"it printed more than {self._most} bytes")
+                    return
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    @property
+    def text(self) -> str:
+        return self._kept.decode("utf-8", "replace")

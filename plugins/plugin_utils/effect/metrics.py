@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Metrics of a command: read from its output by a path in its JSON or by a regular expression, or its wall
+time or exit status.
+
+A path is a part of RFC 9535: names after dots, ["name"], [0], [-1] and [*] for all elements.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import signal
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ...module_utils._mlnode.model import strict_json
+from ...module_utils._mlnode.model.errors import StoreError, printable
+from .interval import HIGHER, LOWER
+
+#: Samples → their value. A percentile is one of the samples (nearest rank).
+_PERCENTILES = {"p50": 50, "p90": 90, "p99": 99}
+
+#: Least number of samples: with fewer, a percentile is their maximum
+_SAMPLES = {"mean": 1, "p50": 2, "p90": 10, "p99": 100, "last": 1}
+
+#: Seconds for one regular expression on one output. Python's takes exponential time for some, such as (a+)+b
+_SECONDS = 5.0
+
+#: Length of a name or a unit, of a path or an expression, and number of metrics
+_NAME, _TEXT, _METRICS = 100, 1000, 20
+
+_STEP = re.compile(
+    r"""\.(?P<name>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"\\]+)"\]|\[(?P<index>-?\d{1,9})\]|\[(?P<all>\*)\]"""
+)
+
+
+class Metric(NamedTuple):
+    """One metric of a run. kind: of effect_kinds. better: HIGHER or LOWER."""
+
+    kind: str
+    name: str
+    unit: str
+    better: str
+
+
+class Source(NamedTuple):
+    """Place of a metric in the results of a command. One of path, expression and measure is given. path:
+    names, indices and None for all elements. take: the value of the samples, "" for a single value."""
+
+    metric: Metric
+    path: tuple[str | int | None, ...] | None
+    expression: re.Pattern[str] | None
+    measure: str
+    take: str
+
+
+class MetricError(ValueError):
+    """A metric is declared wrongly, or an output does not have it."""
+
+
+# -- declarations ---------------------------------------------------------------------------------
+
+
+def sources(declared: Sequence[Mapping[str, Any]]) -> list[Source]:
+    """Read the option effect_metrics; an empty one means the wall time. Raises MetricError."""
+    given = declared or [{"name": "wall time", "unit": "s", "better": LOWER, "measure": "seconds"}]
+    if len(given) > _METRICS:
+        raise MetricError(f"effect_metrics: expected at most {_METRICS} metrics, got {len(given)}")
+    made = [source for about in given for source in _sources(about)]
+    names = [source.metric.name for source in made]
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
+        raise MetricError(f"effect_metrics: expected one metric of each name, got two: {printable(twice[0])}")
+    return made
+
+
+def _sources(about: Mapping[str, Any]) -> Iterator[Source]:
+    name, unit = (str(about.get(field) or "") for field in ("name", "unit"))
+    where = f"effect_metrics, {printable(name[:_NAME]) or 'a metric without a name'}"
+    if not name or max(len(name), len(unit)) > _NAME or printable(name + unit) != name + unit:
+        raise MetricError(f"{where}: expected a printable name and unit of at most {_NAME} characters")
+    if about.get("better") not in (HIGHER, LOWER):
+        raise MetricError(f"{where}: expected better: {HIGHER} or {LOWER}, got {about.get('better')}")
+    ways = [way for way in ("json", "regex", "measure") if about.get(way)]
+    if len(ways) != 1:
+        raise MetricError(
+            f"{where}: expected one of json, regex and measure, got {', '.join(ways) or 'none'}"
+        )
+    given = str(about[ways[0]])
+    if len(given) > _TEXT:
+        raise MetricError(f"{where}: expected {ways[0]} of at most {_TEXT} characters, got {len(given)}")
+    path = _path(where, given) if ways == ["json"] else None
+    expression = _expression(where, given) if ways == ["regex"] else None
+    takes = [*dict.fromkeys(about.get("take") or [""])]
+    for take in takes:
+        metric = Metric("command", f"{name} {take}" if len(takes) > 1 else name, unit, about["better"])
+        yield Source(metric, path, expression, given if ways == ["measure"] else "", take)
+
+
+def _path(where: str, text: str) -> tuple[str | int | None, ...]:
+    rest = text[1:] if text.startswith("$") else text if text[:1] in (".", "[") else f".{text}"
+    steps: list[str | int | None] = []
+    while rest:
+        match = _STEP.match(rest)
+        if match is None:
+            example = "$.latency.p99 or runs[*].tokens"
+            raise MetricError(f"{where}: json: expected a path such as {example}, got {printable(text)}")
+        name = match["name"] or match["quoted"]
+        steps.append(name if name else int(match["index"]) if match["index"] else None)
+        rest = rest[match.end() :]
+    return tuple(steps)
+
+
+def _expression(where: str, text: str) -> re.Pattern[str]:
+    try:
+        expression = re.compile(text, re.MULTILINE)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise MetricError(f"{where}: regex: {error}, got {printable(text)}") from error
+    if expression.groups != 1:
+        raise MetricError(
+            f"{where}: regex: expected one group, such as 'tokens/s: ([0-9.]+)', got {expression.groups}"
+        )
+    return expression
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def value(source: Source, runs: Sequence[Mapping[str, Any]]) -> float:
+    """The metric over the counted runs of a phase: the mean of the runs, or of all their samples what take
+    says. runs: of the module timed_command. Raises MetricError."""
+    found = [_values(source, run) for run in runs]
+    if not found:
+        raise MetricError("expected a run of the command, got none")
+    numbers = [_positive(number) for values in found for number in values]
+    if not source.take:
+        several = next((values for values in found if len(values) > 1), None)
+        if several:
+            raise MetricError(
+                f"expected one value, got {len(several)}; add take, such as [mean, p99], or select one"
+            )
+        return statistics.fmean(numbers)
+    if source.take == "last":
+        return statistics.fmean(_positive(values[-1]) for values in found)
+    if len(numbers) < _SAMPLES[source.take]:
+        raise MetricError(f"expected {_SAMPLES[source.take]} samples for {source.take}, got {len(numbers)}")
+    if source.take == "mean":
+        return statistics.fmean(numbers)
+    rank = math.ceil(len(numbers) * _PERCENTILES[source.take] / 100)
+    return sorted(numbers)[rank - 1]
+
+
+def _values(source: Source, run: Mapping[str, Any]) -> list[Any]:
+    if source.measure:
+        return [run["seconds"] if source.measure == "seconds" else run["rc"]]
+    output = str(run["stdout"])
+    values = (
+        _matches(source.expression, output)
+        if source.expression
+        else [*_selected(_document(output), source.path or (), "$")]
+    )
+    if not values:
+        raise MetricError("expected a value in the output, got none")
+    return values
+
+
+def _positive(given: Any) -> float:
+    """An effect is a part of A, and so are the intervals: 0 has no part. Raises MetricError."""
+    is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
+    number = float(given) if is_number else math.nan
+    if not (0 < number < math.inf):
+        raise MetricError(f"expected a number above 0, got {strict_json.shown(given)}")
+    return number
+
+
+def _document(output: str) -> Any:
+    """The whole output, or its last line that is an object or a list: programs log before it."""
+    lines = [line for line in output.splitlines() if line.lstrip()[:1] in ("{", "[")]
+    problem = ""
+    for text in (output, *lines[:-4:-1]):
+        try:
+            return strict_json.loads(text, "the output")
+        except StoreError as error:
+            problem = str(error)
+    if not lines:
+        raise MetricError("expected JSON in the output, got none")
+    raise MetricError(problem)
+
+
+def _selected(node: Any, path: Sequence[str | int | None], place: str) -> Iterator[Any]:
+    if not path:
+        yield node
+        return
+    step, rest = path[0], path[1:]
+    if step is None and isinstance(node, list):
+        for number, element in enumerate(node):
+            yield from _selected(element, rest, f"{place}[{number}]")
+    elif isinstance(step, str) and isinstance(node, dict) and step in node:
+        yield from _selected(node[step], rest, f"{place}.{step}")
+    elif isinstance(step, int) and isinstance(node, list) and -len(node) <= step < len(node):
+        yield from _selected(node[step], rest, f"{place}[{step}]")
+    else:
+        wanted = "a list" if step is None else json.dumps(step)
+        raise MetricError(printable(f"expected {wanted} at {place}, got {strict_json.shown(node)}"))
+
+
+def _matches(expression: re.Pattern[str], output: str) -> list[Any]:
+    with _within(_SECONDS):
+        texts = [match[1] for match in expression.finditer(output)]
+    return [_number(text) for text in texts]
+
+
+def _number(text: str | None) -> Any:
+    """The group of a match as a number, or as it is for the message."""
+    try:
+        return float(text or "")
+    except ValueError:
+        return text
+
+
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raises MetricError after a time; Python looks for signals while it matches. A timer of the caller goes
+    on afterwards."""
+
+    def late(_number: int, _frame: Any) -> None:
+        raise MetricError(f"regex: no end within {seconds:g} s; avoid repetitions within repetitions")
+
+    before = signal.signal(signal.SIGALRM, late)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *left)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,99 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Results of effect.yml, read and shown."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from ...module_utils._mlnode.model import strict_json
+from ...module_utils._mlnode.model.errors import MlnodeError, printable
+from ...module_utils._mlnode.model.version import VERSION
+from ...module_utils._mlnode.report.grid import grid
+from ..effect import interval
+from ..effect.report import FORMAT as DOCUMENT
+from ..fleet_report import effects
+from ..fleet_report.model import Effect, Metric
+
+#: Format number of the JSON; new fields do not raise it
+FORMAT = 1
+
+
+def read(fields: Any, path: pathlib.Path) -> Effect:
+    """A document of effect.schema.json. Raises MlnodeError with the file and the reason."""
+    try:
+        number, about, results = strict_json.typed(fields, {"format": int, "effect": dict, "results": list})
+        if number != DOCUMENT:
+            raise ValueError(f"expected format {DOCUMENT}, got {number}; measure again")
+        name, nodes, stopped, least = strict_json.typed(
+            about, {"id": str, "nodes": list, "stopped": str, "least_percent": float}
+        )
+        return Effect(str(path), name, tuple(map(str, nodes)), stopped, least, tuple(map(_metric, results)))
+    except ValueError as error:
+        raise MlnodeError(f"{path}: expected a result of effect.yml: {error}") from error
+
+
+def _metric(fields: Any) -> Metric:
+    name, unit, better, verdict = strict_json.typed(
+        fields, {"name": str, "unit": str, "better": str, "verdict": str}
+    )
+    if verdict not in interval.VERDICTS:
+        raise ValueError(f"expected a verdict, got {strict_json.shown(verdict)}")
+    effect = fields.get("effect")
+    if effect is None:
+        return Metric(name, unit, better, verdict, None)
+    names = ("low_percent", "value_percent", "high_percent")
+    low, value, high = strict_json.typed(effect, dict.fromkeys(names, float))
+    return Metric(name, unit, better, verdict, (low, value, high))
+
+
+def is_success(given: Sequence[Effect]) -> bool:
+    """Nothing is harmed or unknown."""
+    bad = (interval.HARMS, interval.UNKNOWN)
+    return all(effect.metrics and not effect.stopped for effect in given) and not any(
+        metric.verdict in bad for effect in given for metric in effect.metrics
+    )
+
+
+def document(given: Sequence[Effect]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "mlnode": VERSION,
+        "effects": [
+            {
+                "file": effect.file,
+                "id": effect.name,
+                "stopped": effect.stopped,
+                "results": [_document(metric) for metric in effect.metrics],
+            }
+            for effect in given
+        ],
+    }
+
+
+def _document(metric: Metric) -> dict[str, Any]:
+    low, value, high = metric.ends or (None, None, None)
+    return {
+        "name": metric.name,
+        "unit": metric.unit,
+        "better": metric.better,
+        "verdict": metric.verdict,
+        "low_percent": low,
+        "value_percent": value,
+        "high_percent": high,
+    }
+
+
+def lines(given: Sequence[Effect], width: int | None) -> list[str]:
+    return [line for effect in given for line in (*_lines(effect, width), "")][:-1]
+
+
+def _lines(effect: Effect, width: int | None) -> list[str]:
+    stopped = [f"stopped: {printable(effect.stopped)}"] if effect.stopped else []
+    return [
+        f"{effect.file}: effect {printable(effect.name)}",
+        *grid(effects.header(effect), effects.rows(effect), width),
+        *stopped,
+    ]

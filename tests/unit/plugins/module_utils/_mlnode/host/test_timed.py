@@ -1,0 +1,115 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Programs that end, fail, hang, print without end and leave others behind."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import time
+
+import pytest
+from mlnode.host import timed
+from mlnode.model.errors import HostError
+
+
+def shell(script: str, seconds: float = 30, most: int = 1 << 16) -> timed.Ran:
+    return timed.run(["/bin/sh", "-c", script], seconds, most)
+
+
+def test_its_output_its_status_and_its_time_are_returned() -> None:
+    ran = shell("echo one; sleep 0.05; printf 'two \\377'")
+
+    assert (ran.rc, ran.out, ran.problem) == (0, "one\ntwo \ufffd", "")
+    assert ran.seconds >= 0.05
+
+
+def test_it_has_no_input_and_no_terminal() -> None:
+    assert shell("cat; tty").out == "not a tty\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "rc", "problem"),
+    [
+        ("exit 7", 7, "it ended with exit status 7"),
+        ("echo 1; echo no memory >&2; exit 1", 1, "it ended with exit status 1: no memory"),
+        ("echo only here; exit 1", 1, "it ended with exit status 1: only here"),
+        ("printf '\\033[31mred' >&2; exit 1", 1, "it ended with exit status 1: \\x1b[31mred"),
+        ("kill -KILL $$", -9, "it was ended by signal 9"),
+    ],
+)
+def test_a_failure_has_its_last_words(script: str, rc: int, problem: str) -> None:
+    assert (shell(script).rc, shell(script).problem) == (rc, problem)
+
+
+def gone(path: pathlib.Path) -> bool:
+    """The process whose number is in the file has ended, or will be reaped."""
+    number = int(path.read_text(encoding="ascii"))
+    for _try in range(100):
+        try:
+            state = pathlib.Path(f"/proc/{number}/stat").read_text(encoding="ascii").rpartition(")")[2]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state.split()[0] in "ZX":
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_hanging_program_ends_with_all_that_it_has_started(tmp_path: pathlib.Path) -> None:
+    child = tmp_path / "child"
+
+    ran = shell(f"sleep 60 & echo $! > {child}; wait", seconds=0.3)
+
+    assert ran.problem == "no end within 0.3 s"
+    assert ran.rc < 0
+    assert gone(child)
+
+
+def test_one_that_ignores_sigterm_is_killed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timed, "_GRACE", 0.1)
+
+    ran = shell(f"trap '' TERM; echo $$ > {tmp_path}/own; while :; do sleep 0.05; done", seconds=0.2)
+
+    assert (ran.rc, ran.problem) == (-9, "no end within 0.2 s")
+    assert gone(tmp_path / "own")
+
+
+def test_what_runs_on_after_a_good_end_ends_too(tmp_path: pathlib.Path) -> None:
+    child = tmp_path / "child"
+
+    ran = shell(f"sleep 60 & echo $! > {child}; echo done")
+
+    assert (ran.rc, ran.out, ran.problem) == (0, "done\n", "")
+    assert gone(child)
+
+
+def test_another_session_that_keeps_the_output_open_is_not_waited_for(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timed, "_REST", 0.2)
+    child = tmp_path / "child"
+    script = f"setsid sh -c 'echo $$ > {child}; exec sleep 60' & until test -s {child}; do :; done; echo done"
+
+    ran = shell(script)
+
+    os.kill(int(child.read_text(encoding="ascii")), 9)
+    assert (ran.rc, ran.out) == (0, "done\n")
+    assert ran.seconds < 30
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_output_without_end_is_bounded(stream: int) -> None:
+    """On the standard output it ends the program; on the other one it is skipped."""
+    ran = shell(f"head -c 3000000 /dev/zero | tr '\\0' x >&{stream}; echo done", most=1 << 17)
+
+    assert len(ran.out) <= 1 << 17
+    assert ran.problem == ("it printed more than 131072 bytes" if stream == 1 else "")
+
+
+@pytest.mark.parametrize("program", ["/no/such/program", "/etc/passwd", "a\0b"])
+def test_one_that_cannot_be_started_is_named(program: str) -> None:
+    with pytest.raises(HostError, match="cannot run"):
+        timed.run([program], 1, 10)
+
+    assert "\0" not in program or not timed.is_installed("no-such-program")

@@ -1,0 +1,143 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Metrics of outputs, and outputs and declarations that have none."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import metrics
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.metrics import MetricError
+from hypothesis import given
+from hypothesis import strategies as st
+
+SCORE = {"name": "score", "unit": "s", "better": "lower"}
+
+
+def read(about: dict[str, Any], *outputs: str) -> dict[str, float]:
+    runs = [{"rc": 3, "seconds": 1.5, "stdout": output} for output in outputs]
+    return {
+        source.metric.name: metrics.value(source, runs) for source in metrics.sources([{**SCORE, **about}])
+    }
+
+
+HUNDRED = json.dumps({"runs": [{"t": number} for number in range(100, 0, -1)]})
+
+#: Place → its output, and the value
+PLACES: list[tuple[dict[str, Any], str, float]] = [
+    ({"json": "$.a.b[0]"}, '{"a": {"b": [3, 4]}}', 3.0),
+    ({"json": "a.b[-1]"}, '{"a": {"b": [3, 4]}}', 4.0),
+    ({"json": '$["a b"]'}, '{"a b": 5}', 5.0),
+    ({"json": "[0]"}, "[6]", 6.0),
+    ({"json": "a"}, 'loading\n{"a": 1}\n{"a": 7}\ndone', 7.0),
+    ({"regex": r"^score: (\S+) s$"}, "scores\nscore: 1.5e1 s\n", 15.0),
+    ({"measure": "seconds"}, "", 1.5),
+    ({"measure": "exit"}, "", 3.0),
+    ({"json": "runs[*].t", "take": ["p99"]}, HUNDRED, 99.0),
+    ({"json": "runs[*].t", "take": ["p50"]}, HUNDRED, 50.0),
+    ({"json": "runs[*].t", "take": ["mean"]}, HUNDRED, 50.5),
+    ({"regex": "t: (.*)", "take": ["last"]}, "t: 9\nt: 8\n", 8.0),
+]
+
+
+@pytest.mark.parametrize(("about", "output", "value"), PLACES)
+def test_a_place_has_a_value(about: dict[str, Any], output: str, value: float) -> None:
+    assert read(about, output) == {"score": value}
+
+
+def test_runs_have_a_mean_and_their_samples_are_pooled() -> None:
+    assert read({"json": "a"}, '{"a": 1}', '{"a": 2}') == {"score": 1.5}
+    halves = [json.dumps([*range(1, 51)]), json.dumps([*range(51, 101)])]
+    assert read({"json": "[*]", "take": ["mean", "p99"]}, *halves) == {"score mean": 50.5, "score p99": 99.0}
+    assert read({"json": "[*]", "take": ["last"]}, *halves) == {"score": 75.0}
+
+
+def test_the_wall_time_is_the_metric_of_a_command_without_any() -> None:
+    [source] = metrics.sources([])
+
+    assert source.metric == ("command", "wall time", "s", "lower")
+
+
+#: Output → why it has no metric
+UNFIT: list[tuple[dict[str, Any], str, str]] = [
+    ({"json": "a"}, "no JSON", "expected JSON in the output, got none"),
+    ({"json": "a"}, '{"a": NaN}', "NaN is not a number of JSON"),
+    ({"json": "a"}, '{"a": 1e999}', "1e999"),
+    ({"json": "a"}, '{"b": 1}', 'expected "a" at $, got'),
+    ({"json": "a[1]"}, '{"a": [1]}', "expected 1 at $.a, got"),
+    ({"json": "a[*]"}, '{"a": 1}', "expected a list at $.a, got 1"),
+    ({"json": "a[*]", "take": ["mean"]}, '{"a": []}', "expected a value in the output, got none"),
+    ({"json": "a"}, '{"a": 0}', "expected a number above 0, got 0"),
+    ({"json": "a"}, '{"a": -1}', "expected a number above 0, got -1"),
+    ({"json": "a"}, '{"a": true}', "expected a number above 0, got"),
+    ({"json": "a"}, '{"a": "12"}', "expected a number above 0, got"),
+    ({"json": "a"}, '{"a": "\\u001b[31m"}', r"\x1b[31m"),
+    ({"json": "a"}, "[" * 10000, "the output"),
+    ({"regex": "s: (.*)"}, "t: 1", "expected a value in the output, got none"),
+    ({"regex": "s: (.*)"}, "s: inf", "expected a number above 0, got inf"),
+    ({"regex": "s: (.*)"}, "s: 50,404", "expected a number above 0, got '50,404'"),
+    ({"regex": "s: (.*)"}, "s: 1\ns: 2", "expected one value, got 2; add take"),
+    ({"regex": "s(x)?"}, "s", "expected a number above 0"),
+    ({"json": "[*]", "take": ["p99"]}, "[1, 2]", "expected 100 samples for p99, got 2"),
+]
+
+
+@pytest.mark.parametrize(("about", "output", "words"), UNFIT)
+def test_an_output_without_the_metric_is_no_value(about: dict[str, Any], output: str, words: str) -> None:
+    with pytest.raises(MetricError) as raised:
+        read(about, output)
+
+    assert words in str(raised.value)
+    assert str(raised.value).isprintable()
+
+
+def test_an_expression_that_would_take_for_ever_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_SECONDS", 0.2)
+    before = signal.getsignal(signal.SIGALRM)
+
+    with pytest.raises(MetricError, match=r"regex: no end within 0\.2 s"):
+        read({"regex": "((?:a+)+)$"}, "a" * 60 + "b")
+
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+#: Declarations → the message
+WRONG: list[tuple[list[dict[str, Any]], str]] = [
+    ([SCORE], "effect_metrics, score: expected one of json, regex and measure, got none"),
+    ([{**SCORE, "json": "a", "regex": "(b)"}], "got json, regex"),
+    ([{**SCORE, "json": "a..b"}], "json: expected a path such as"),
+    ([{**SCORE, "json": "a[?(@.b)]"}], "json: expected a path such as"),
+    ([{**SCORE, "regex": "("}], "regex: "),
+    ([{**SCORE, "regex": "a"}], "regex: expected one group"),
+    ([{**SCORE, "regex": "(a)(b)"}], "regex: expected one group"),
+    ([{**SCORE, "regex": "(a)" + "b" * 1000}], "expected regex of at most 1000 characters"),
+    ([{**SCORE, "json": "a", "name": "\x1b[1m"}], "expected a printable name"),
+    ([{**SCORE, "json": "a", "better": "faster"}], "expected better: higher or lower, got faster"),
+    ([{**SCORE, "json": "a"}, {**SCORE, "json": "b"}], "expected one metric of each name, got two: score"),
+    ([{**SCORE, "json": "a"}] * 21, "expected at most 20 metrics, got 21"),
+]
+
+
+@pytest.mark.parametrize(("declared", "words"), WRONG)
+def test_a_wrong_declaration_is_named(declared: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(MetricError) as raised:
+        metrics.sources(declared)
+
+    assert words in str(raised.value)
+
+
+@given(st.text(max_size=60), st.sampled_from(["a", "a[*]", "$", "[0].b"]), st.sampled_from(["", "mean"]))
+def test_any_output_gives_a_number_or_a_reason(output: str, path: str, take: str) -> None:
+    for text in (output, json.dumps({"a": output}), json.dumps([{"b": output}])):
+        values, reason = {}, ""
+        try:
+            values = read({"json": path, "take": [take] if take else []}, text)
+        except MetricError as error:
+            reason = str(error)
+        assert bool(values) != bool(reason)
+        assert reason.isprintable()
+        assert all(value > 0 for value in values.values())

@@ -337,6 +337,39 @@ def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
         apply(machine, ulimits={"nofile": 2097152})
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("net.core.somaxconn", "abc", "must be a number, as the present '4096', got 'abc'"),
+        ("net.core.somaxconn", 1 << 40, "must be from 0 to 2147483647"),
+        ("net.ipv4.ip_local_port_range", "20000", "must be 2 numbers"),
+        ("net.ipv4.ip_local_port_range", "65535 20000", "the first number must not be greater"),
+    ],
+)
+def test_values_that_the_kernel_of_a_container_refuses(
+    tmp_path: pathlib.Path, key: str, value: str | int, said: str
+) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
+    for layers in ((Layer.RUNTIME, Layer.BOOT), (Layer.BOOT,)):
+        request = door.request("site", "containers", {"sysctls": {key: value}}, layers)
+        with pytest.raises(DeclarationError) as refused:
+            door.apply(machine, request)
+        words = said if Layer.RUNTIME in layers else said.partition(",")[0]
+        assert words in str(refused.value)
+        assert "no container would start with it" in str(refused.value)
+    assert not machine.exists(PODMAN)
+
+
+def test_podman_takes_no_equals_sign_in_a_value(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman", "crio")
+    machine.put("/proc/sys/net/x", "a\n")
+    spec = {"sysctls": {"net.x": "a=b"}, "allow": ["unknown", "user_namespaces"]}
+    with pytest.raises(DeclarationError, match=r"net\.x: podman takes no = in a value"):
+        apply(machine, **spec)
+    assert told(apply(machine, runtimes=["crio"], **spec)) == {"crio.sysctls": "changed"}
+
+
 def test_a_node_that_is_a_container_cannot_give_more_than_it_has(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.process(1, "systemd", parent=0, caps="0000000000000000", memlock="8388608")

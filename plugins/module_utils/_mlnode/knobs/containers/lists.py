@@ -9,6 +9,7 @@ later). Names of keys are in any case of letters, as Go's TOML reader has it.
 
 from __future__ import annotations
 
+import errno
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...host.host import Host
@@ -16,7 +17,7 @@ from ...linux import toml
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, is_settable, shown
-from .runtime import FILE, Given, amount_of, is_amount, numbers_of, size_of, text_of
+from .runtime import FILE, Given, amount_of, is_amount, is_followed, numbers_of, size_of, text_of
 
 #: Topic → key, for both
 KEYS = {SYSCTLS: "default_sysctls", ULIMITS: "default_ulimits", SHM_SIZE: "shm_size"}
@@ -170,7 +171,7 @@ def given(
 ) -> Given:
     """State of a topic. own: mlnode's file. order: the files before it and after it. Raises HostError."""
     before, after = (assigned(host, paths, table, topic) for paths in order)
-    present = assigned(host, [own], table, topic)
+    present = _written(host, own, table, topic)
     others = folded(item for item in before if not item.ours)
     written = Assigned(own, 0, {**others, **want})
     later = [item for item in after if not item.ours]
@@ -183,6 +184,16 @@ def given(
         later[-1].where if beats else "",
         present[-1].values if present else {},
     )
+
+
+def _written(host: Host, own: str, table: Sequence[str], topic: str) -> list[Assigned]:
+    """Lists of mlnode's file; none if it is damaged, as the next run writes it again. Raises HostError."""
+    try:
+        return assigned(host, [own] if is_followed(host, own) else [], table, topic)
+    except HostError as error:
+        if error.errno in (None, errno.ENOENT):
+            return []
+        raise
 
 
 def sources(host: Host, paths: Iterable[str], table: Sequence[str], topic: str) -> list[str]:

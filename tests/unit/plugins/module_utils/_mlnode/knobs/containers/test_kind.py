@@ -226,6 +226,41 @@ def test_a_link_that_leads_to_no_file(tmp_path: pathlib.Path) -> None:
         assert str(look(machine, sysctls=SYSCTLS)[f"{engine}.sysctls"].status) == "ok"
 
 
+@pytest.mark.parametrize("engine", ["podman", "crio", "kubelet"])
+def test_a_folder_that_is_a_link_is_not_followed(tmp_path: pathlib.Path, engine: str) -> None:
+    machine = kubelet(tmp_path) if engine == "kubelet" else Engines.made(tmp_path, engine)
+    file = {"podman": PODMAN, "crio": CRIO, "kubelet": KUBELET}[engine]
+    key = f"{engine}.sysctls"
+    assert str(apply(machine, sysctls=SYSCTLS)[key].status) in ("changed", "clamped")
+    folder = file.rpartition("/")[0]
+    machine.put("/srv/x.conf", machine.read(file))
+    machine.remove(file)
+    pathlib.Path(machine.root + folder).rmdir()
+    machine.link(folder, "/srv")
+    machine.forget()
+    row = look(machine, sysctls=SYSCTLS)[key]
+    assert (str(row.status), f"{folder} is a link" in row.reason) == ("unsupported", True), row.reason
+
+
+def test_a_damaged_file_of_mlnode_is_written_again(tmp_path: pathlib.Path) -> None:
+    for number, engine in enumerate(("podman", "crio", "kubelet")):
+        folder = tmp_path / str(number)
+        machine = kubelet(folder) if engine == "kubelet" else Engines.made(folder, engine)
+        file = {"podman": PODMAN, "crio": CRIO, "kubelet": KUBELET}[engine]
+        apply(machine, sysctls=SYSCTLS)
+        written = machine.read(file)
+        machine.put(file, "[[[\nallowedUnsafeSysctls: x\n")
+        machine.forget()
+        assert told(look(machine, sysctls=SYSCTLS)) == {f"{engine}.sysctls": "drifted"}
+        apply(machine, sysctls=SYSCTLS)
+        assert machine.read(file) == written
+        machine.remove(file)
+        machine.link(file, "/nowhere")
+        machine.forget()
+        apply(machine, sysctls=SYSCTLS)
+        assert (machine.is_link(file), machine.read(file)) == (False, written)
+
+
 def test_a_file_of_the_runtime_layer_alone_is_not_written(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     request = door.request("site", "containers", {"shm_size": "1GiB"}, (Layer.RUNTIME,))
@@ -540,6 +575,37 @@ def test_dockers_arguments_come_first(tmp_path: pathlib.Path, command: str, said
     assert (str(row.status), said in row.reason) == ("unsupported", True), row.reason
     assert "/usr/lib/systemd/system/docker.service:2" in row.reason
     assert not machine.exists(DOCKER)
+
+
+def test_an_argument_that_appears_later(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
+    machine.starts("docker", "/usr/sbin/dockerd --default-shm-size 1g")
+    machine.forget()
+    for rows in (look(machine, shm_size="1GiB", ulimits={"nofile": 4096}),) * 2:
+        assert told(rows) == {"docker.ulimits": "ok", "docker.shm_size": "unsupported"}
+    apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
+    assert [*machine.json()] == ["default-ulimits"]
+    machine.starts("docker", "/usr/sbin/dockerd --config-file /srv/d.json")
+    machine.forget()
+    assert told(look(machine, ulimits={"nofile": 4096})) == {"docker.ulimits": "unsupported"}
+
+
+def test_a_link_of_the_operator_stays(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.put(DOCKER, '{"debug": true}')
+    apply(machine, shm_size="1GiB")
+    text = machine.read(DOCKER)
+    machine.remove(DOCKER)
+    machine.put("/srv/d.json", text)
+    machine.link(DOCKER, "/srv/d.json")
+    machine.forget()
+    # dockerd reads through it.
+    assert told(apply(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
+    assert told(apply(machine, shm_size="2GiB")) == {"docker.shm_size": "unsupported"}
+    apply(machine)
+    revert.revert(machine)
+    assert (machine.link_target(DOCKER), machine.read("/srv/d.json")) == ("/srv/d.json", text)
 
 
 # -- daemons -------------------------------------------------------------------------------

@@ -177,9 +177,18 @@ def _covered(values: Values, want: Values) -> Values:
 def _member(host: Host, path: str, key: str) -> settings_yaml.Member | None:
     """Raises HostError."""
     try:
-        return settings_yaml.find(text_of(host, path), key)
+        member = settings_yaml.find(text_of(host, path), key)
     except ValueError as error:
         raise HostError("understand", path, None, str(error)) from error
+    if member is not None and key != _GATES and _has_null(member.value):
+        words = f"line {member.line}: {key}: expected values, got null, which removes those of earlier files"
+        raise HostError("understand", path, None, words)
+    return member
+
+
+def _has_null(raw: Any) -> bool:
+    values = [*raw.values()] if isinstance(raw, Mapping) else [raw]
+    return any(value in (None, "null") for value in values)
 
 
 def _written(host: Host, own: str, key: str) -> settings_yaml.Member | None:

@@ -774,6 +774,19 @@ def test_all_pods_get_defaults_where_the_kubelet_has_them(tmp_path: pathlib.Path
 
 
 @pytest.mark.parametrize(
+    "text", ["defaultPodSysctls:\n", '{"defaultPodSysctls": {"net.core.somaxconn": null}}']
+)
+def test_null_takes_values_of_earlier_files_away(tmp_path: pathlib.Path, text: str) -> None:
+    machine = kubelet(tmp_path, f"{_DROP_INS} --feature-gates=DefaultPodSysctls=true")
+    machine.versions["kubelet"] = "Kubernetes v1.37.0"
+    apply(machine, sysctls=SYSCTLS)
+    machine.put("/etc/kubernetes/kubelet.conf.d/zzz.conf", text)
+    machine.forget()
+    row = look(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
+    assert (str(row.status), "got null, which removes" in row.reason) == ("unknown", True), row.reason
+
+
+@pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
         ("--config=/x", "unsupported", "start it with --config-dir=/etc/kubernetes/kubelet.conf.d"),

@@ -106,21 +106,26 @@ def _values(
         return {SIZE: size_of(raw, 1000)}, None
     podman = tuple(table) == _PODMAN
     items = raw if isinstance(raw, list) else [None]
-    attributes = [item for item in items if isinstance(item, dict) and podman]
-    texts = [item for item in items if item not in attributes]
-    if not all(map(_is_text, texts)):
+    attributes = [item for item in items if isinstance(item, dict)] if podman else []
+    texts = [str(item) for item in items if _is_text(item)]
+    if len(texts) + len(attributes) < len(items):
         raise _broken(path, f"{line}: expected a list of texts")
-    for attribute_of in attributes:
-        if attribute_of not in ({_APPEND: "true"}, {_APPEND: "false"}):
-            raise _broken(path, f"{line}: expected the attribute append=true or append=false")
-    append = attributes[-1][_APPEND] == "true" if attributes else None
     pair_of = _limit if topic == ULIMITS else _podmans_sysctl if podman else _sysctl
     try:
         # CRI-O skips empty sysctls (pkg/config/sysctl.go).
         pairs = [pair_of(text) for text in texts if text or podman or topic == ULIMITS]
+        return dict(pairs), _append(attributes)
     except ValueError as error:
         raise _broken(path, f"{line}: {error}") from error
-    return dict(pairs), append
+
+
+def _append(attributes: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Raises ValueError for other attributes than this one (internal/attributedstring/slice.go)."""
+    words = [[*item.items()] for item in attributes]
+    for pairs in words:
+        if pairs not in ([(_APPEND, "true")], [(_APPEND, "false")]) or _is_text(pairs[0][1]):
+            raise ValueError("expected the attribute append=true or append=false")
+    return words[-1][0][1] == "true" if words else None
 
 
 def _is_text(raw: Any) -> bool:

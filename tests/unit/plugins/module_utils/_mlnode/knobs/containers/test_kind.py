@@ -180,7 +180,7 @@ def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> No
             "line 2: expected a sysctl of network or IPC, got 'net/core/somaxconn=1'",
         ),
         (
-            b"[containers]\ndefault_sysctls = [{append='yes'}]\n",
+            b"[containers]\ndefault_sysctls = [{append='true'}]\n",
             "line 2: expected the attribute append=true or append=false",
         ),
     ],

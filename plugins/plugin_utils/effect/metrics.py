@@ -133,19 +133,19 @@ def _expression(where: str, text: str) -> re.Pattern[str]:
 def value(source: Source, runs: Sequence[Mapping[str, Any]]) -> float:
     """The metric over the counted runs of a phase: the mean of the runs, or of all their samples what take
     says. runs: of the module timed_command. Raises MetricError."""
-    found = [_values(source, run) for run in runs]
-    if not found:
+    samples = [_values(source, run) for run in runs]
+    if not samples:
         raise MetricError("expected a run of the command, got none")
-    numbers = [_positive(number) for values in found for number in values]
+    numbers = [_positive(number) for values in samples for number in values]
     if not source.take:
-        several = next((values for values in found if len(values) > 1), None)
+        several = next((values for values in samples if len(values) > 1), None)
         if several:
             raise MetricError(
                 f"expected one value, got {len(several)}; add take, such as [mean, p99], or select one"
             )
         return statistics.fmean(numbers)
     if source.take == "last":
-        return statistics.fmean(_positive(values[-1]) for values in found)
+        return statistics.fmean(_positive(values[-1]) for values in samples)
     if len(numbers) < _SAMPLES[source.take]:
         raise MetricError(f"expected {_SAMPLES[source.take]} samples for {source.take}, got {len(numbers)}")
     if source.take == "mean":

@@ -94,14 +94,14 @@ class _Defined:
 
     def key(self, table: tuple[str, ...], path: tuple[str, ...]) -> bool:
         """False for a second definition."""
+        place = (*table, *path)
         above = [(*table, *path[:end]) for end in range(1, len(path))]
         if any(self._kinds.get(name) not in (None, _Kind.DOTTED, _Kind.IMPLIED) for name in above):
             return False
-        whole = (*table, *path)
-        if whole in self._kinds:
+        if place in self._kinds:
             return False
         self._kinds.update(dict.fromkeys(above, _Kind.DOTTED))
-        self._kinds[whole] = _Kind.VALUE
+        self._kinds[place] = _Kind.VALUE
         return True
 
 

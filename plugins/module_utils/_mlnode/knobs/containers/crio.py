@@ -32,13 +32,13 @@ class Crio(Runtime):
         "/dev/shm in the pod, or its annotation io.kubernetes.cri-o.ShmSize"
     }
 
-    def obstacle(self, host: Host, topic: str) -> str:
+    def unread(self, host: Host, topic: str) -> str:
         lines = arguments(host, self.unit)
         for flags, usual in ((("config", "c"), _MAIN), (("config-dir", "d"), _FOLDER)):
             value, where = argument(lines, *flags)
             if value and value.rstrip("/") != usual:
                 return f"{where} makes crio read {value} instead of {usual}: set the values there"
-        return ""
+        return super().unread(host, topic)
 
     def flag(self, host: Host, topic: str) -> str:
         key = lists.KEYS[topic]

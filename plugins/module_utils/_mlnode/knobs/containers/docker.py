@@ -44,6 +44,10 @@ class Docker(Runtime):
     }
 
     def obstacle(self, host: Host, topic: str) -> str:
+        link = f"{PATH} is a link: set the values in its target" if host.is_link(PATH) else ""
+        return self.unread(host, topic) or link
+
+    def unread(self, host: Host, topic: str) -> str:
         lines = arguments(host, self.unit)
         path, where = argument(lines, "config-file")
         if path and path != PATH:
@@ -54,7 +58,7 @@ class Docker(Runtime):
                 f"{where} has --{_FLAGS[topic]}, and dockerd does not start if {PATH} has "
                 f"{_KEYS[topic]}, too: remove the argument"
             )
-        return f"{PATH} is a link: set the values in its target" if host.is_link(PATH) else ""
+        return ""
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         text = host.text(PATH)
@@ -66,6 +70,8 @@ class Docker(Runtime):
         return Given(_values(topic, member.value), others, f"{PATH}:{member.line}")
 
     def files(self, host: Host, name: str, wants: Mapping[str, Values]) -> list[BootFile]:
+        if host.is_link(PATH):  # the operator's: neither is its target mlnode's to write
+            return []
         text = host.text(PATH)
         base = _of_others(host, text)
         changes: dict[str, Any] = {}

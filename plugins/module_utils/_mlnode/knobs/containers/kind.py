@@ -87,7 +87,9 @@ class ContainersKind(Kind):
         if flag:
             boot = Boot(Value(absent=f"{flag} overrides the file"), flag, foreign=True)
         runs, newer = runtime.waits(host, engine) if context.runtime else (False, "")
-        if newer and now == text:
+        if engine.unread(host, topic):
+            now, boot = UNSET, Boot(Value(absent="no file that is read sets it"))
+        elif newer and now == text:
             now = f"not read yet by {engine.process} ({engine.restart})"
         obstacle = engine.obstacle(host, topic)
         refusal = resolved.refusal or node.refusal(topic, want, context)

@@ -10,6 +10,7 @@ for them. The files are merged as JSON (RFC 7386): a list replaces the previous 
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import re
 from typing import Any, Callable, Mapping, Sequence
@@ -53,10 +54,10 @@ class Kubelet(Runtime):
         if unit != "kubelet.service"
     }
 
-    def obstacle(self, host: Host, topic: str) -> str:
+    def unread(self, host: Host, topic: str) -> str:
         folder, where = argument(arguments(host, self.unit), "config-dir")
         if folder.rstrip("/") == _FOLDER:
-            return ""
+            return super().unread(host, topic)
         if folder:
             return f"{where} makes the kubelet read {folder} instead of {_FOLDER}: set the values there"
         return (
@@ -72,6 +73,8 @@ class Kubelet(Runtime):
         """True if it takes default sysctls. Raises HostError."""
         gates: dict[str, Any] = {}
         for path in self.read_files(host):
+            if path.startswith(f"{_FOLDER}/{FILE}"):  # mlnode's files set no gates
+                continue
             gates.update(_dictionary(_member(host, path, _GATES)))
         flags = argument(arguments(host, self.unit), "feature-gates")[0]
         gates.update(word.partition("=")[::2] for word in flags.split(","))
@@ -82,10 +85,11 @@ class Kubelet(Runtime):
         return values if self.has_defaults(host) else dict.fromkeys(values, ALLOWED)
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
-        own = self.file(name)
-        others = [path for path in self.read_files(host) if not path.startswith(f"{_FOLDER}/{FILE}")]
+        own, files = self.file(name), self.read_files(host)
+        others = [path for path in files if not path.startswith(f"{_FOLDER}/{FILE}")]
         after = [path for path in others if path.startswith(f"{_FOLDER}/") and path > own]
         before = others[: len(others) - len(after)]
+        own = own if own in files else ""
         if self.has_defaults(host):
             return _given(host, _DEFAULTS, (before, own, after), want, _dictionary, _merged)
         return _given(host, _ALLOWED, (before, own, after), want, _allowed, _last)
@@ -134,9 +138,12 @@ def _given(
     values_of: Callable[[settings_yaml.Member], Values],
     joined: _Join,
 ) -> Given:
-    """State of a key. order: the files before mlnode's, that file, and those after it. Raises HostError."""
+    """State of a key. order: the files before mlnode's, that file, and those after it; that file is empty if
+    the kubelet does not read it. Raises HostError."""
     before, own, after = order
-    members = {path: _member(host, path, key) for path in (*before, own, *after)}
+    members = {path: _member(host, path, key) for path in before}
+    members[own] = _written(host, own, key)
+    members.update((path, _member(host, path, key)) for path in after)
     set_in = {path: values_of(member) for path, member in members.items() if member is not None}
     places = {path: f"{path}:{member.line}" for path, member in members.items() if member is not None}
     now = _covered(joined([*set_in.values()]), want)
@@ -170,9 +177,28 @@ def _covered(values: Values, want: Values) -> Values:
 def _member(host: Host, path: str, key: str) -> settings_yaml.Member | None:
     """Raises HostError."""
     try:
-        return settings_yaml.find(text_of(host, path), key)
+        member = settings_yaml.find(text_of(host, path), key)
     except ValueError as error:
         raise HostError("understand", path, None, str(error)) from error
+    if member is not None and key != _GATES and _has_null(member.value):
+        words = f"line {member.line}: {key}: expected values, got null, which removes those of earlier files"
+        raise HostError("understand", path, None, words)
+    return member
+
+
+def _has_null(raw: Any) -> bool:
+    values = [*raw.values()] if isinstance(raw, Mapping) else [raw]
+    return any(value in (None, "null") for value in values)
+
+
+def _written(host: Host, own: str, key: str) -> settings_yaml.Member | None:
+    """Of mlnode's file; None if it is damaged, as the next run writes it again. Raises HostError."""
+    try:
+        return _member(host, own, key) if own else None
+    except HostError as error:
+        if error.errno in (None, errno.ENOENT):
+            return None
+        raise
 
 
 def _dictionary(member: settings_yaml.Member | None) -> Values:

@@ -9,6 +9,7 @@ later). Names of keys are in any case of letters, as Go's TOML reader has it.
 
 from __future__ import annotations
 
+import errno
 from typing import Any, Iterable, Mapping, Sequence
 
 from ...host.host import Host
@@ -16,7 +17,7 @@ from ...linux import toml
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, is_settable, shown
-from .runtime import FILE, Given, amount_of, is_amount, numbers_of, size_of, text_of
+from .runtime import FILE, Given, amount_of, is_amount, is_followed, numbers_of, size_of, text_of
 
 #: Topic → key, for both
 KEYS = {SYSCTLS: "default_sysctls", ULIMITS: "default_ulimits", SHM_SIZE: "shm_size"}
@@ -104,22 +105,27 @@ def _values(
         # Unlike --shm-size, this has factors of 1000 (libpod/runtime_ctr.go: FromHumanSize): 1GiB is 954 MiB.
         return {SIZE: size_of(raw, 1000)}, None
     podman = tuple(table) == _PODMAN
-    items: Sequence[Any] = raw if isinstance(raw, list) else [None]
-    attributes = [item for item in items if isinstance(item, dict) and podman]
-    texts = [item for item in items if item not in attributes]
-    if not all(map(_is_text, texts)):
+    items = raw if isinstance(raw, list) else [None]
+    attributes = [item for item in items if isinstance(item, dict)] if podman else []
+    texts = [str(item) for item in items if _is_text(item)]
+    if len(texts) + len(attributes) < len(items):
         raise _broken(path, f"{line}: expected a list of texts")
-    for attribute_of in attributes:
-        if attribute_of not in ({_APPEND: "true"}, {_APPEND: "false"}):
-            raise _broken(path, f"{line}: expected the attribute append=true or append=false")
-    append = attributes[-1][_APPEND] == "true" if attributes else None
     pair_of = _limit if topic == ULIMITS else _podmans_sysctl if podman else _sysctl
     try:
         # CRI-O skips empty sysctls (pkg/config/sysctl.go).
         pairs = [pair_of(text) for text in texts if text or podman or topic == ULIMITS]
+        return dict(pairs), _append(attributes)
     except ValueError as error:
         raise _broken(path, f"{line}: {error}") from error
-    return dict(pairs), append
+
+
+def _append(attributes: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Raises ValueError for other attributes than this one (internal/attributedstring/slice.go)."""
+    words = [[*item.items()] for item in attributes]
+    for pairs in words:
+        if pairs not in ([(_APPEND, "true")], [(_APPEND, "false")]) or _is_text(pairs[0][1]):
+            raise ValueError("expected the attribute append=true or append=false")
+    return words[-1][0][1] == "true" if words else None
 
 
 def _is_text(raw: Any) -> bool:
@@ -170,7 +176,7 @@ def given(
 ) -> Given:
     """State of a topic. own: mlnode's file. order: the files before it and after it. Raises HostError."""
     before, after = (assigned(host, paths, table, topic) for paths in order)
-    present = assigned(host, [own], table, topic)
+    present = _written(host, own, table, topic)
     others = folded(item for item in before if not item.ours)
     written = Assigned(own, 0, {**others, **want})
     later = [item for item in after if not item.ours]
@@ -183,6 +189,16 @@ def given(
         later[-1].where if beats else "",
         present[-1].values if present else {},
     )
+
+
+def _written(host: Host, own: str, table: Sequence[str], topic: str) -> list[Assigned]:
+    """Lists of mlnode's file; none if it is damaged, as the next run writes it again. Raises HostError."""
+    try:
+        return assigned(host, [own] if is_followed(host, own) else [], table, topic)
+    except HostError as error:
+        if error.errno in (None, errno.ENOENT):
+            return []
+        raise
 
 
 def sources(host: Host, paths: Iterable[str], table: Sequence[str], topic: str) -> list[str]:

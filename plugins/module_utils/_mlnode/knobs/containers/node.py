@@ -9,8 +9,9 @@ from typing import Collection, Iterable, Mapping, Sequence
 
 from ...engine import declared
 from ...engine.kind import Context
-from ...linux import sysctl_d
+from ...linux import sysctl_d, sysctl_values
 from ...model import schema, values
+from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
 from ...model.schema import Checked
 from ...model.setting import Setting
@@ -49,6 +50,9 @@ def resolved(setting: Setting, context: Context, spec: Checked, runtime: str) ->
         return Resolved(own.ulimits(spec))
     if setting.claim != AUTO:
         asked = _sysctls(own.sysctls(spec), context, "")
+        equals = [key for key, value in asked.values.items() if runtime == "podman" and "=" in value]
+        if equals:
+            return asked._replace(invalid=f"{', '.join(equals)}: podman takes no = in a value: remove it")
         return asked._replace(refusal=_closed(asked.values, context, spec, runtime)[1])
     host, live = context.host, context.runtime
     release = context.facts.kernel_release() if live else ""
@@ -95,15 +99,34 @@ def _closed(keys: Iterable[str], context: Context, spec: Checked, runtime: str) 
 
 
 def _sysctls(declared_values: Mapping[str, str], context: Context, note: str) -> Resolved:
-    """note: text for keys that this kernel lacks; empty if they are an error."""
+    """note: text for keys that this kernel lacks, or whose value it refuses; empty if they are an error."""
     lacking = [key for key in declared_values if context.runtime and _lacks(context, key)]
-    if not lacking:
+    refused = {
+        key: problem
+        for key, value in declared_values.items()
+        for problem in ([] if key in lacking else [_problem(context, key, value)])
+        if problem
+    }
+    words = [f"a container of this kernel has no {', '.join(lacking)}"] if lacking else []
+    words += [f"{key}: {problem}" for key, problem in refused.items()]
+    if not words:
         return Resolved(declared_values)
-    words = f"a container of this kernel has no {', '.join(lacking)}"
     if not note:
-        return Resolved(declared_values, invalid=f"{words}, and no container would start with it")
-    kept = {key: value for key, value in declared_values.items() if key not in lacking}
-    return Resolved(kept, [f"{words}, {note}"])
+        return Resolved(declared_values, invalid=f"{'; '.join(words)}, and no container would start with it")
+    kept = {key: value for key, value in declared_values.items() if key not in lacking and key not in refused}
+    return Resolved(kept, [f"{text}, {note}" for text in words])
+
+
+def _problem(context: Context, key: str, value: str) -> str:
+    """Why the kernel of a container does not take a value; empty if it does, or if that is not known. The
+    node's file has the same form."""
+    like = context.host.value(sysctl_parse.path_of(key)).text if context.runtime else None
+    release = context.facts.kernel_release() if context.runtime else ""
+    try:
+        sysctl_values.require(key, value, like, release)
+    except DeclarationError as error:
+        return str(error)
+    return ""
 
 
 def _lacks(context: Context, key: str) -> bool:

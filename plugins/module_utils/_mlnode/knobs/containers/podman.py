@@ -75,7 +75,9 @@ def _existing(host: Host, *paths: str) -> list[str]:
 
 
 def _drop_ins(host: Host, folder: str) -> list[str]:
-    return [f"{folder}/{name}" for name in sorted(host.names(folder)) if name.endswith(".conf")]
+    """Not those behind a link, which podman does not follow."""
+    names = () if host.is_link(folder) else sorted(host.names(folder))
+    return [f"{folder}/{name}" for name in names if name.endswith(".conf")]
 
 
 def _until_5(host: Host, own: str, root: _OfRoot) -> _Order:

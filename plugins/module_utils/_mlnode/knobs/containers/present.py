@@ -42,5 +42,8 @@ def _given(host: Host, runtime: Runtime, keys: Collection[str]) -> Mapping[str, 
     place = runtime.flag(host, SYSCTLS)
     if place:
         raise HostError("understand", place, None, "it overrides the files of the runtime")
+    unread = runtime.unread(host, SYSCTLS) if runtime is RUNTIMES["crio"] else ""
+    if unread:
+        raise HostError("read the configuration of", runtime.name, None, unread)
     now = runtime.given(host, SYSCTLS, "", dict.fromkeys(keys, "")).now
     return {key: now[key] for key in keys if now.get(key, ALLOWED) != ALLOWED}

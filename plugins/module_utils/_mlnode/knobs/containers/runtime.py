@@ -80,9 +80,16 @@ class Runtime:
         return self.path.replace("NAME", name)
 
     def obstacle(self, host: Host, topic: str) -> str:
-        """Why its files are not mlnode's to write, or the runtime would not start with them; empty if they
-        are. Raises HostError."""
-        return ""
+        """Why its files are not mlnode's to write; empty if they are. Raises HostError."""
+        return self.unread(host, topic)
+
+    def unread(self, host: Host, topic: str) -> str:
+        """Why the runtime does not read mlnode's file, or does not start with it; empty if it does. Raises
+        HostError."""
+        if is_followed(host, self.path):
+            return ""
+        folder = self.path.rpartition("/")[0]
+        return f"{folder} is a link, and {self.program} does not follow it: make it a folder"
 
     def flag(self, host: Host, topic: str) -> str:
         """The place of an argument of the daemon that overrides its files; empty without one. Raises
@@ -127,12 +134,17 @@ def argument(lines: Iterable[Line], *flags: str) -> tuple[str, str]:
     return last
 
 
+def is_followed(host: Host, path: str) -> bool:
+    """False for a file in a folder that is a link: Go does not walk through one (path/filepath: WalkDir)."""
+    return not host.is_link(path.rpartition("/")[0])
+
+
 def walked(host: Host, folder: str) -> list[str]:
     """All files of a folder, and of the folders in it, in the order of their names, as CRI-O and the kubelet
     read them (CRI-O, pkg/config/config.go: UpdateFromPath; Kubernetes, cmd/kubelet/app/server.go). A folder
     that is a link is not followed."""
     files: list[str] = []
-    for name in sorted(host.names(folder)):
+    for name in sorted(host.names(folder)) if not host.is_link(folder) else ():
         path = f"{folder}/{name}"
         if host.is_file(path) or host.is_link(path):
             files.append(path)

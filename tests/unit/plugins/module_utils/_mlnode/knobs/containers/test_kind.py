@@ -180,7 +180,7 @@ def test_a_file_that_podman_could_not_read_is_told(tmp_path: pathlib.Path) -> No
             "line 2: expected a sysctl of network or IPC, got 'net/core/somaxconn=1'",
         ),
         (
-            b"[containers]\ndefault_sysctls = [{append='yes'}]\n",
+            b"[containers]\ndefault_sysctls = [{append='true'}]\n",
             "line 2: expected the attribute append=true or append=false",
         ),
     ],
@@ -224,6 +224,41 @@ def test_a_link_that_leads_to_no_file(tmp_path: pathlib.Path) -> None:
         machine.put(f"{folder}/20-folder.conf/README", "no TOML\n" if engine == "podman" else "")
         machine.forget()
         assert str(look(machine, sysctls=SYSCTLS)[f"{engine}.sysctls"].status) == "ok"
+
+
+@pytest.mark.parametrize("engine", ["podman", "crio", "kubelet"])
+def test_a_folder_that_is_a_link_is_not_followed(tmp_path: pathlib.Path, engine: str) -> None:
+    machine = kubelet(tmp_path) if engine == "kubelet" else Engines.made(tmp_path, engine)
+    file = {"podman": PODMAN, "crio": CRIO, "kubelet": KUBELET}[engine]
+    key = f"{engine}.sysctls"
+    assert str(apply(machine, sysctls=SYSCTLS)[key].status) in ("changed", "clamped")
+    folder = file.rpartition("/")[0]
+    machine.put("/srv/x.conf", machine.read(file))
+    machine.remove(file)
+    pathlib.Path(machine.root + folder).rmdir()
+    machine.link(folder, "/srv")
+    machine.forget()
+    row = look(machine, sysctls=SYSCTLS)[key]
+    assert (str(row.status), f"{folder} is a link" in row.reason) == ("unsupported", True), row.reason
+
+
+def test_a_damaged_file_of_mlnode_is_written_again(tmp_path: pathlib.Path) -> None:
+    for number, engine in enumerate(("podman", "crio", "kubelet")):
+        folder = tmp_path / str(number)
+        machine = kubelet(folder) if engine == "kubelet" else Engines.made(folder, engine)
+        file = {"podman": PODMAN, "crio": CRIO, "kubelet": KUBELET}[engine]
+        apply(machine, sysctls=SYSCTLS)
+        written = machine.read(file)
+        machine.put(file, "[[[\nallowedUnsafeSysctls: x\n")
+        machine.forget()
+        assert told(look(machine, sysctls=SYSCTLS)) == {f"{engine}.sysctls": "drifted"}
+        apply(machine, sysctls=SYSCTLS)
+        assert machine.read(file) == written
+        machine.remove(file)
+        machine.link(file, "/nowhere")
+        machine.forget()
+        apply(machine, sysctls=SYSCTLS)
+        assert (machine.is_link(file), machine.read(file)) == (False, written)
 
 
 def test_a_file_of_the_runtime_layer_alone_is_not_written(tmp_path: pathlib.Path) -> None:
@@ -335,6 +370,39 @@ def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
         apply(machine, sysctls={"net.ipv4.tcp_fin_timeout": 30})
     with pytest.raises(RefusedError, match=r"fs\.nr_open is 1048576 .* at least 2097152"):
         apply(machine, ulimits={"nofile": 2097152})
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("net.core.somaxconn", "abc", "must be a number, as the present '4096', got 'abc'"),
+        ("net.core.somaxconn", 1 << 40, "must be from 0 to 2147483647"),
+        ("net.ipv4.ip_local_port_range", "20000", "must be 2 numbers"),
+        ("net.ipv4.ip_local_port_range", "65535 20000", "the first number must not be greater"),
+    ],
+)
+def test_values_that_the_kernel_of_a_container_refuses(
+    tmp_path: pathlib.Path, key: str, value: str | int, said: str
+) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n")
+    for layers in ((Layer.RUNTIME, Layer.BOOT), (Layer.BOOT,)):
+        request = door.request("site", "containers", {"sysctls": {key: value}}, layers)
+        with pytest.raises(DeclarationError) as refused:
+            door.apply(machine, request)
+        words = said if Layer.RUNTIME in layers else said.partition(",")[0]
+        assert words in str(refused.value)
+        assert "no container would start with it" in str(refused.value)
+    assert not machine.exists(PODMAN)
+
+
+def test_podman_takes_no_equals_sign_in_a_value(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman", "crio")
+    machine.put("/proc/sys/net/x", "a\n")
+    spec = {"sysctls": {"net.x": "a=b"}, "allow": ["unknown", "user_namespaces"]}
+    with pytest.raises(DeclarationError, match=r"net\.x: podman takes no = in a value"):
+        apply(machine, **spec)
+    assert told(apply(machine, runtimes=["crio"], **spec)) == {"crio.sysctls": "changed"}
 
 
 def test_a_node_that_is_a_container_cannot_give_more_than_it_has(tmp_path: pathlib.Path) -> None:
@@ -509,6 +577,37 @@ def test_dockers_arguments_come_first(tmp_path: pathlib.Path, command: str, said
     assert not machine.exists(DOCKER)
 
 
+def test_an_argument_that_appears_later(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
+    machine.starts("docker", "/usr/sbin/dockerd --default-shm-size 1g")
+    machine.forget()
+    for rows in (look(machine, shm_size="1GiB", ulimits={"nofile": 4096}),) * 2:
+        assert told(rows) == {"docker.ulimits": "ok", "docker.shm_size": "unsupported"}
+    apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
+    assert [*machine.json()] == ["default-ulimits"]
+    machine.starts("docker", "/usr/sbin/dockerd --config-file /srv/d.json")
+    machine.forget()
+    assert told(look(machine, ulimits={"nofile": 4096})) == {"docker.ulimits": "unsupported"}
+
+
+def test_a_link_of_the_operator_stays(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.put(DOCKER, '{"debug": true}')
+    apply(machine, shm_size="1GiB")
+    text = machine.read(DOCKER)
+    machine.remove(DOCKER)
+    machine.put("/srv/d.json", text)
+    machine.link(DOCKER, "/srv/d.json")
+    machine.forget()
+    # dockerd reads through it.
+    assert told(apply(machine, shm_size="1GiB")) == {"docker.shm_size": "ok"}
+    assert told(apply(machine, shm_size="2GiB")) == {"docker.shm_size": "unsupported"}
+    apply(machine)
+    revert.revert(machine)
+    assert (machine.link_target(DOCKER), machine.read("/srv/d.json")) == ("/srv/d.json", text)
+
+
 # -- daemons -------------------------------------------------------------------------------
 
 
@@ -672,6 +771,19 @@ def test_all_pods_get_defaults_where_the_kubelet_has_them(tmp_path: pathlib.Path
     row = apply(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
     assert (str(row.status), row.reading.runtime.text) == ("changed", "net.core.somaxconn=4096")
     assert machine.read(KUBELET).split("\n")[4:] == ["defaultPodSysctls:", '  net.core.somaxconn: "4096"', ""]
+
+
+@pytest.mark.parametrize(
+    "text", ["defaultPodSysctls:\n", '{"defaultPodSysctls": {"net.core.somaxconn": null}}']
+)
+def test_null_takes_values_of_earlier_files_away(tmp_path: pathlib.Path, text: str) -> None:
+    machine = kubelet(tmp_path, f"{_DROP_INS} --feature-gates=DefaultPodSysctls=true")
+    machine.versions["kubelet"] = "Kubernetes v1.37.0"
+    apply(machine, sysctls=SYSCTLS)
+    machine.put("/etc/kubernetes/kubelet.conf.d/zzz.conf", text)
+    machine.forget()
+    row = look(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
+    assert (str(row.status), "got null, which removes" in row.reason) == ("unknown", True), row.reason
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from . import campaigns, commands, effects, fleet, growth, others, page, report, shaped, simulated
+from . import campaigns, commands, effects, fleet, growth, jobs, others, page, report, shaped, simulated
 from .fleet import Fleet
 from .measure import BenchError
 
@@ -26,7 +26,7 @@ _MEASURED = 20
 
 PROGRAMS = pathlib.Path(sys.executable).parent
 
-PARTS = ("plays", "campaigns", "commands", "growth", "page", "fleet")
+PARTS = ("plays", "campaigns", "commands", "jobs", "growth", "page", "fleet")
 #: Only on request: they are about values and verdicts, and take ten minutes each.
 EFFECTS, SHAPED = "effects", "shaped"
 
@@ -101,6 +101,9 @@ def measured(options: argparse.Namespace) -> Iterator[dict[str, object]]:
             alone = Fleet([commands.NODE], folder, PROGRAMS, commands.recipe())
             with fleet.started(alone, say) as made:
                 results["commands"] = commands.commands(made, 4 * options.rounds, say)
+            yield results
+        if "jobs" in wanted:
+            results["jobs"] = jobs.jobs(folder, options.rounds, say)
             yield results
         if "growth" in wanted:
             results["growth"] = growth.growth(folder, options.rounds, say)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import page
+from . import jobs, page
 from .fleet import BARE
 
 Results = Mapping[str, Any]
@@ -77,6 +77,8 @@ def goals(results: Results) -> list[Goal]:
             Goal("CPU of the boot service to python3 -c pass, nothing to change", boot / python, 15),
             Goal("CPU of the boot service to mlnode apply by hand", boot / by_hand, 1.5),
         ]
+    if "jobs" in results:
+        found += _of_jobs(results["jobs"])
     growth = results.get("growth", {})
     if growth:
         small, large = (growth[scale] for scale in (min(growth, key=int), max(growth, key=int)))
@@ -95,6 +97,17 @@ def goals(results: Results) -> list[Goal]:
         wrong = sum(not one["exact"] for one in results["shaped"])
         found.append(Goal("shaped campaigns that name another node or path, or miss one", wrong, 0))
     return [*found, *_of_fleet(results.get("fleet", {}))]
+
+
+def _of_jobs(figures: Mapping[str, Any]) -> list[Goal]:
+    """A look at all jobs is a part of monitoring, so it must cost no job a core for a second."""
+    fewest, most = (figures[scale] for scale in (min(figures, key=int), max(figures, key=int)))
+    beside = 1000 * (fewest[jobs.JOB]["wall"] - fewest[jobs.CHECK]["wall"])
+    return [
+        Goal("mlnode job on one job, ms more than mlnode check", beside, 20),
+        Goal(f"mlnode job on {jobs.MANY}, s", most[jobs.JOB]["wall"], 0.6),
+        Goal(f"mlnode job on {jobs.MANY}, MiB", most[jobs.JOB]["peak"], 40),
+    ]
 
 
 def _of_campaigns(found: Mapping[str, Any]) -> list[Goal]:
@@ -188,6 +201,14 @@ def markdown(results: Results) -> str:
         ]
         head = ("command", "wall ms", "to python3", "CPU ms", "to python3", "peak MiB")
         parts.append(f"**On a node**\n\n{_table(head, rows)}")
+    if "jobs" in results:
+        rows = [
+            (name, namespaces, f"{one['wall']:.2f}", f"{one['cpu']:.2f}", f"{one['peak']:.0f}")
+            for namespaces, figures in results["jobs"].items()
+            for name, one in figures.items()
+        ]
+        head = ("command", "namespaces", "wall s", "CPU s", "peak MiB")
+        parts.append(f"**Jobs; the greater number is {jobs.MANY}**\n\n{_table(head, rows)}")
     if "growth" in results:
         scales = sorted(results["growth"], key=int)
         rows = [

@@ -72,6 +72,10 @@ def results() -> dict[str, Any]:
                 }
             },
         },
+        "jobs": {
+            "1": {"mlnode check": command(0.03), "mlnode job": command(0.04)},
+            "100": {"mlnode check": command(0.03), "mlnode job": {**command(0.7), "peak": 36.0}},
+        },
         "growth": {"1": {"plan": 1.0}, "2": {"plan": 2.0}, "4": {"plan": 4.5}},
         "fleet": {
             "100": {"drift": {"wall": 7.0, "cpu": 8.0, "peak": 70.0, "memory": 90.0}},
@@ -107,6 +111,9 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "CPU of the boot service to mlnode apply by hand": (1.6, False),
         "mlnode metrics, ms": (45.0, True),
         "mlnode metrics, CPU s a day": (4.32, True),
+        "mlnode job on one job, ms more than mlnode check": (10.0, True),
+        "mlnode job on 100 namespaces with 2000 processes, s": (0.7, False),
+        "mlnode job on 100 namespaces with 2000 processes, MiB": (36.0, True),
         "preflight to a ping play, 20 nodes": (2.5, False),
         "jobs to a ping play, 20 nodes": (1.2, True),
         "campaign of 8 rounds, 20 nodes, s": (130.0, True),
@@ -136,7 +143,7 @@ def test_a_part_of_it_is_told_alone() -> None:
     some = {
         name: value
         for name, value in results().items()
-        if name not in ("plays", "others", "campaigns", "commands", "fleet")
+        if name not in ("plays", "others", "campaigns", "commands", "jobs", "fleet")
     }
 
     assert [goal.what for goal in report.goals(some)] == ["plan, 4 times the machine"]

@@ -100,8 +100,8 @@ def paths(text: str) -> list[str]:
 def parse(text: str) -> Group:
     """The group of a process, from its /proc/PID/cgroup."""
     groups = [Group(path, of_path(path), text) for path in paths(text)]
-    # The last of several with the same job: version 2 comes last.
-    return min(reversed(groups), key=lambda group: _ORDER.index(group.job.kind))
+    # The last of several with the same job: version 2 comes last, and has no group if it controls nothing.
+    return min(reversed(groups), key=lambda group: (_ORDER.index(group.job.kind), group.path == "/"))
 
 
 def of_path(path: str) -> Job:

@@ -9,8 +9,9 @@ job or pod.
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from functools import partial
-from typing import Callable, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host.host import Host
 from ..host.namespaces import Ids
@@ -70,11 +71,11 @@ class Choice(NamedTuple):
 
 class Seen(NamedTuple):
     """unseen: findings about processes that could not be read. met: field of Choice and word of each choice
-    that has a process."""
+    → its processes, the unreadable ones included."""
 
     processes: tuple[JobProcess, ...]
     unseen: tuple[str, ...]
-    met: frozenset[tuple[str, str]] = frozenset()
+    met: Mapping[tuple[str, str], Sequence[int]] = {}
 
 
 def with_devices(host: Host) -> Seen:
@@ -92,36 +93,47 @@ def with_devices(host: Host) -> Seen:
 def chosen(host: Host, choice: Choice) -> Seen:
     """The chosen processes. Raises HostError if no processes can be read."""
     processes: list[JobProcess] = []
-    met: set[tuple[str, str]] = set()
+    met: dict[tuple[str, str], list[int]] = {}
 
     def process(pid: int, name: str) -> None:
         hits = _hits(host, pid, name, choice)
         if hits:
-            processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
-            met.update(hits)
+            with _met(met, hits, pid):
+                processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
 
     if choice.by_group:
         unseen = jobs.each(host, process)
     else:
         unseen = _of_pids(host, choice.pids, processes, met)
-    return Seen(tuple(processes), unseen, frozenset(met))
+    return Seen(tuple(processes), unseen, met)
+
+
+@contextmanager
+def _met(met: dict[tuple[str, str], list[int]], hits: Sequence[tuple[str, str]], pid: int) -> Iterator[None]:
+    """Note a process for its choices, unless it has ended."""
+    try:
+        yield
+    except HostError as error:
+        if jobs.is_gone(error):
+            hits = ()
+        raise
+    finally:
+        for hit in hits:
+            met.setdefault(hit, []).append(pid)
 
 
 def _of_pids(
-    host: Host, pids: Sequence[int], processes: list[JobProcess], met: set[tuple[str, str]]
+    host: Host, pids: Sequence[int], processes: list[JobProcess], met: dict[tuple[str, str], list[int]]
 ) -> tuple[str, ...]:
     """Processes by their numbers alone, without a look at others."""
     unseen = []
     for pid in dict.fromkeys(pids):
         try:
-            name = jobs.name_of(host, pid)
-            processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+            with _met(met, [("pids", str(pid))], pid):
+                name = jobs.name_of(host, pid)
+                processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
         except HostError as error:
-            if not jobs.is_gone(error):
-                unseen.append(str(error))
-                met.add(("pids", str(pid)))
-            continue
-        met.add(("pids", str(pid)))
+            unseen += [] if jobs.is_gone(error) else [str(error)]
     return tuple(unseen)
 
 

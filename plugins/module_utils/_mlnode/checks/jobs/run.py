@@ -96,7 +96,7 @@ def look(host: Host, given: Mapping[str, Any]) -> Jobs:
         for name, subject in SUBJECTS
         for check in _safely(name, subject, place, node)
     ]
-    checks = [*_general(node, seen, words), *_joined(placed)]
+    checks = [*_general(node, seen, words, places), *_joined(placed)]
     return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
 
 
@@ -160,12 +160,18 @@ def _choice(words: Sequence[_Word]) -> Choice:
     return Choice(pids, **{field: tuple(ids) for field, ids in by_field.items()})
 
 
-def _general(node: Node, seen: job_processes.Seen, words: Sequence[_Word]) -> Iterator[Check]:
+def _general(
+    node: Node, seen: job_processes.Seen, words: Sequence[_Word], places: Sequence[Place]
+) -> Iterator[Check]:
     """Checks about the look itself."""
+    looked_at = {process.pid for place in places for process in place.processes}
     for word in words:
-        if not any((word.field, identity) in seen.met for identity in word.ids):
-            about = Subject(ASKED, printable(word.label), "/proc")
+        about = Subject(ASKED, printable(word.label), "/proc")
+        pids = {pid for identity in word.ids for pid in seen.met.get((word.field, identity), ())}
+        if not pids:
             yield about.unknown("no such process here")
+        elif not pids & looked_at and not seen.unseen:
+            yield about.unknown("it ended meanwhile, or is a thread of the kernel")
     if seen.unseen:
         yield Subject(PROCESSES, NODE, "/proc").unknown(printable("; ".join(seen.unseen)))
     for error in node.errors:

@@ -62,3 +62,4 @@ def test_the_hierarchy_with_a_job_counts() -> None:
     assert cgroup_names.parse(text) == ("/slurm/uid_0/job_7/step_0/task_0", Job("slurm", "7"), text)
     assert cgroup_names.parse("0::/docker/" + CONTAINER + "\n").job.runtime == "docker"
     assert cgroup_names.parse("") == ("/", Job("other", "/"), "")
+    assert cgroup_names.parse("4:memory:/mine\n3:cpuset:/\n0::/\n").path == "/mine"

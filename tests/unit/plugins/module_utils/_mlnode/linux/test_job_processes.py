@@ -50,7 +50,7 @@ def test_a_process_that_ends_meanwhile_is_skipped(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     for number in (errno.ENOENT, errno.ESRCH):
         node.unreadable = {"/proc/20/status": number}
-        assert job_processes.with_devices(node) == ((), (), frozenset())
+        assert job_processes.with_devices(node) == ((), (), {})
 
 
 def test_a_zombie_is_no_job(node: Machine) -> None:
@@ -86,7 +86,9 @@ def test_processes_are_chosen_by_their_groups(node: Machine) -> None:
     ):
         seen = job_processes.chosen(node, choice)
         assert (pids(seen), seen.unseen) == (expected, ()), choice
-        assert seen.met == {(field, str(word)) for field, words in choice._asdict().items() for word in words}
+        assert {*seen.met} == {
+            (field, str(word)) for field, words in choice._asdict().items() for word in words
+        }
 
 
 def test_containers_with_names_alone_are_chosen_by_them(node: Machine) -> None:
@@ -106,15 +108,15 @@ def test_a_group_is_one_of_any_hierarchy(node: Machine) -> None:
 def test_a_choice_without_a_process_is_not_met(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     choice = Choice((20, 99), ("/x",), ("ab",), ("4711",), (UID,))
-    assert job_processes.chosen(node, choice).met == {("pids", "20")}
-    assert job_processes.chosen(node, Choice((99,))).met == frozenset()
+    assert job_processes.chosen(node, choice).met == {("pids", "20"): [20]}
+    assert job_processes.chosen(node, Choice((99,))).met == {}
 
 
 def test_a_chosen_process_that_cannot_be_read_is_reported(node: Machine) -> None:
     process(node, 20, "python")
     node.unreadable = {"/proc/20/status": errno.EACCES}
     seen = job_processes.chosen(node, Choice((20,)))
-    assert (seen.processes, seen.met) == ((), {("pids", "20")})
+    assert (seen.processes, seen.met) == ((), {("pids", "20"): [20]})
     assert seen.unseen[0].startswith("cannot read /proc/20/status: EACCES")
 
 

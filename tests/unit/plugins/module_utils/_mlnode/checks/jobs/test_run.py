@@ -73,6 +73,28 @@ def test_processes_that_cannot_be_read_are_unknown(node: Machine) -> None:
     assert found.startswith("1 process that cannot be looked into")
 
 
+@pytest.mark.parametrize("pid", [20, 21])
+def test_a_chosen_process_without_an_environment_is_unknown(node: Machine, pid: int) -> None:
+    """A thread of the kernel, or a process that ends during the look, answers ESRCH."""
+    process(node, 20, "kthreadd", cgroup="/")
+    process(node, 21, "python")
+    node.unreadable = {f"/proc/{pid}/environ": errno.ESRCH}
+    jobs = look(node, pid=[20, 21])
+    assert [place.first.pid for place in jobs.places] == [41 - pid]
+    ((target, verdict, _expected, found),) = of(jobs, "job_asked")
+    assert (target, verdict) == (f"pid {pid}", "unknown")
+    assert found == "it ended meanwhile, or is a thread of the kernel"
+
+
+def test_a_chosen_process_that_cannot_be_read_is_no_absent_one(node: Machine) -> None:
+    process(node, 20, "python", cgroup=f"/docker/{CONTAINER}")
+    node.unreadable = {"/proc/20/status": errno.EACCES}
+    for given in ({"pid": [20]}, {"pid": [20], "container": [CONTAINER]}):
+        jobs = look(node, **given)
+        assert not of(jobs, "job_asked")
+        assert [check[1] for check in of(jobs, "job_processes")] == ["unknown"]
+
+
 def test_a_choice_without_processes_is_unknown(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     jobs = look(node, pid=[7], slurm_job=["4711"])

@@ -20,6 +20,7 @@ from . import (
     devices,
     facts,
     interrupts,
+    isolation,
     kernel,
     memory,
     nccl,
@@ -37,7 +38,7 @@ MOUNTS = hardware.MOUNTS
 OPTIONS: Table = {"skip": Option("list", elements="str", default=[]), **module_result.fail_on("never")}
 
 _AREAS = (
-    kernel, facts, cpu, memory, crash, devices, pcie_messages, ranks,
+    kernel, facts, cpu, isolation, memory, crash, devices, pcie_messages, ranks,
     network, nccl, interrupts, nic_messages, storage, services, containers,
 )  # fmt: skip
 _LOOKS: Looks = tuple(look for area in _AREAS for look in area.LOOKS)

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures import build, machines
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from mlnode.checks.audit import isolation
 from mlnode.checks.audit import run as audit
 from mlnode.checks.model import BAD, Verdict
 from mlnode.host.host import Host
@@ -40,6 +41,7 @@ def test_a_machine_as_it_should_be(node: GpuMachine) -> None:
     reported |= {"nic_interrupts", "nic_messages", "rank_cpus", "rank_memory"}  # no NIC, no rank
     reported |= {"disks", "nvme_scheduler", "nfs_mounts", "file_systems", "crash_kernel"}
     reported |= {"nccl_disabled", "nccl_devices", "nccl_values", "container_sysctls"}
+    reported |= {topic.name for topics, _look in isolation.LOOKS for topic in topics}  # no CPU is isolated
     assert {*audit.NAMES} - passed == reported
 
 

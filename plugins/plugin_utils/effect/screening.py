@@ -1,0 +1,267 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Effect of each area of a screening experiment, with intervals that hold together.
+
+Least squares on logarithms: a constant, a trend in time and one term for each area. The test begins with the
+area of the smallest effect. Areas with smaller effects than the tested one count as noise, which then has 21
+instead of 14 degrees of freedom for 8 areas in 24 phases. With m areas, an area is found if its t is beyond
+the quantile of 0.046 / m (Bonferroni): without any effect, at most 5 of 100 experiments find one. All areas
+with larger effects are found with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from .screening_design import LEAST_FREE, Design, trend
+from .student import quantile
+
+#: Part of all experiments that find an area without effect, of all areas together, as each test counts it. At
+#: most 5 of 100 are promised. Later steps of the test, and curves that are taken out by chance, add the rest
+#: (tests/simulation/test_screening.py: 5.0 of 100 in 8,000 experiments).
+OUTSIDE = 0.046
+#: Part of equal experiments that would miss an effect as large as `seen`
+MISSED = 0.05
+#: A bent trend is part of the model if its t is beyond the quantile of this: by chance in 2 of 1000
+#: experiments for both degrees. A trend that is taken out by chance makes the noise look smaller.
+_BENT = 0.001
+#: Negative correlation of neighbours from which on noise swings: in 24 phases of independent noise it is two
+#: standard errors (1 / sqrt(24)), and happens by chance in 3 of 100 experiments
+_SWINGS = 0.4
+#: Noise at least: values that are exact differ by the rounding of floats
+_EXACT = 1e-9
+
+Series = Sequence["float | None"]
+
+
+class Answer(str, Enum):
+    """Answer about one area. Whether more helps or harms depends on the metric, which the caller knows."""
+
+    MORE = "more"
+    LESS = "less"
+    NO_DIFFERENCE = "no difference"
+    NOT_DECIDED = "not decided"
+
+
+class AreaEffect(NamedTuple):
+    """change, low, high: as parts, 0.03 is 3 % more. seen: the least effect that 95 of 100 such experiments
+    would have found. why: reason for NOT_DECIDED, if it is not the width of the interval."""
+
+    area: str
+    answer: Answer
+    change: float
+    low: float
+    high: float
+    seen: float
+    why: str = ""
+
+
+class Screening(NamedTuple):
+    """noise: standard deviation of a phase, as a part. lost, unused: numbers of phases, from 1, that were not
+    measured, and of their partners. notes: for people."""
+
+    effects: tuple[AreaEffect, ...]
+    noise: float | None
+    lost: tuple[int, ...]
+    unused: tuple[int, ...]
+    notes: tuple[str, ...]
+
+
+def analyse(design: Design, values: Series, least: float) -> Screening:
+    """Effects of all areas of a design.
+
+    values: one positive number for each phase, None for a lost one. least: the smallest change that matters,
+    as a part. Raises ValueError for values that cannot be measurements.
+    """
+    if len(values) != len(design.levels):
+        raise ValueError(f"values: expected {len(design.levels)}, one for each phase; got {len(values)}")
+    bad = next((value for value in values if value is not None and not 0 < value < math.inf), None)
+    if bad is not None:
+        raise ValueError(f"values: expected positive numbers, got {bad}; measure a rate or a time")
+    lost = tuple(at for at, value in enumerate(values) if value is None)
+    partners = tuple(at ^ 1 for at in lost if at ^ 1 not in lost) if design.folded else ()
+    model = _model(design, values, partners)
+    if partners and not model.is_clear:
+        # The other half of the pair is needed, but interactions are then no longer balanced.
+        partners = ()
+        model = _model(design._replace(folded=False), values, partners)
+    notes = [model.design.words, *_lost_words(lost, partners), *model.notes]
+    effects, noise = _effects(model, least)
+    return Screening(effects, noise, _numbers(lost), _numbers(partners), tuple(notes))
+
+
+def _model(design: Design, values: Series, unused: Sequence[int]) -> _Model:
+    logs = {at: math.log(value) for at, value in enumerate(values) if value is not None and at not in unused}
+    return _Model(design, [*logs], [*logs.values()])
+
+
+def _numbers(phases: Sequence[int]) -> tuple[int, ...]:
+    return tuple(at + 1 for at in phases)
+
+
+def _lost_words(lost: Sequence[int], partners: Sequence[int]) -> list[str]:
+    if not lost:
+        return []
+    text = f"lost: phase {', '.join(map(str, _numbers(lost)))}"
+    if partners:
+        text += f"; their opposite phases are not used either: {', '.join(map(str, _numbers(partners)))}"
+    return [text]
+
+
+class _Term(NamedTuple):
+    """Last column of a fit. size: standard error of its coefficient for noise 1; 0 if others add up to it."""
+
+    coefficient: float
+    size: float
+    residuals: list[float]
+
+
+class _Noise(NamedTuple):
+    deviation: float
+    free: int
+
+
+class _Model:
+    """Logarithms of the used phases, and the columns that may explain them."""
+
+    def __init__(self, design: Design, used: Sequence[int], logs: list[float]) -> None:
+        self.design, self.logs = design, logs
+        self.columns = [[float(design.levels[at][area]) for at in used] for area in range(len(design.areas))]
+        self._trends = [[column[at] for at in used] for column in trend(len(design.levels), 3)]
+        self.notes: list[str] = []
+        self.degree = 1
+        self.every = tuple(range(len(self.columns)))
+        for degree in (2, 3):
+            free = len(logs) - degree - 1 - len(self.columns)
+            if free < LEAST_FREE:
+                break
+            term = _last([*self._trends[:degree], *self.columns, self._trends[degree]], logs)
+            spread = math.sqrt(_squares(term.residuals) / free)
+            if abs(term.coefficient) > quantile(_BENT, free) * spread * term.size:
+                self.degree = degree
+                self.notes = ["the trend in time is bent, and a curve is taken out"]
+
+        self.whole = [
+            self.term([other for other in self.every if other != area], self.columns[area])
+            for area in self.every
+        ]
+
+    @property
+    def is_clear(self) -> bool:
+        """True if the phases separate all areas, and leave enough residuals for the noise."""
+        free = len(self.logs) - self.degree - 1 - len(self.columns)
+        return free >= LEAST_FREE and all(term.size for term in self.whole)
+
+    def term(self, areas: Sequence[int], column: Sequence[float]) -> _Term:
+        """The column, in a model with the trend and these areas."""
+        return _last(
+            [*self._trends[: self.degree + 1], *(self.columns[area] for area in areas), column], self.logs
+        )
+
+    def noise(self, terms: int, residuals: Sequence[float]) -> _Noise:
+        """Noise of a phase, with `terms` areas in the model.
+
+        Effects come mostly from differences of neighbours. Noise that lasts, bent trends and interactions
+        make these less noisy than the residuals, and effects harder to find. Noise that swings makes them
+        noisier: the variance of a difference grows by its correlation.
+        """
+        free = len(residuals) - self.degree - 1 - terms
+        squares = _squares(residuals)
+        swing = -sum(map(float.__mul__, residuals, residuals[1:])) / squares if squares else 0.0
+        variance = squares / free * (1 + swing if swing > _SWINGS else 1)
+        return _Noise(max(math.sqrt(variance), _EXACT), free)
+
+
+def _last(columns: Sequence[Sequence[float]], values: Sequence[float]) -> _Term:
+    """Least squares: each column is made orthogonal to those before it.
+
+    Modified Gram-Schmidt: Golub and Van Loan, Matrix Computations, 5.2.8.
+    """
+    rest = [list(column) for column in columns]
+    residuals = list(values)
+    coefficient, length = 0.0, 0.0
+    for at, column in enumerate(rest):
+        length = _squares(column)
+        if length <= 1e-9 * _squares(columns[at]):
+            length = 0.0
+            continue
+        for other in rest[at + 1 :]:
+            share = sum(map(float.__mul__, column, other)) / length
+            other[:] = [value - share * part for value, part in zip(other, column)]
+        coefficient = sum(map(float.__mul__, column, residuals)) / length
+        residuals = [value - coefficient * part for value, part in zip(residuals, column)]
+    return _Term(coefficient if length else 0.0, 1 / math.sqrt(length) if length else 0.0, residuals)
+
+
+def _squares(values: Sequence[float]) -> float:
+    return sum(value * value for value in values)
+
+
+# -- areas ---------------------------------------------------------------------------------
+
+
+def _effects(model: _Model, least: float) -> tuple[tuple[AreaEffect, ...], float | None]:
+    areas = model.design.areas
+    if not model.is_clear:
+        why = f"{len(model.logs)} measured phases cannot tell {len(areas)} areas apart; repeat the lost ones"
+        return tuple(_undecided(area, why) for area in areas), None
+    whole = model.whole
+    order = sorted(model.every, key=lambda area: -abs(whole[area].coefficient) / whole[area].size)
+    outside = OUTSIDE / len(areas)
+    found: list[int] = []
+    for count in range(len(order), 0, -1):
+        term = model.term(order[: count - 1], model.columns[order[count - 1]])
+        noise = model.noise(count, term.residuals)
+        if abs(term.coefficient) > quantile(outside, noise.free) * noise.deviation * term.size:
+            found = order[:count]
+            break
+    effects = [_effect(model, area, found, outside, least) for area in model.every]
+    base = model.term(found[:-1], model.columns[found[-1]]) if found else model.term((), _zero(model))
+    return tuple(effects), model.noise(len(found), base.residuals).deviation
+
+
+def _zero(model: _Model) -> list[float]:
+    return [0.0] * len(model.logs)
+
+
+def _undecided(area: str, why: str) -> AreaEffect:
+    return AreaEffect(area, Answer.NOT_DECIDED, 0.0, -1.0, math.inf, math.inf, why)
+
+
+def _effect(model: _Model, area: int, found: Sequence[int], outside: float, least: float) -> AreaEffect:
+    others = [other for other in found if other != area]
+    term = model.term(others, model.columns[area])
+    noise = model.noise(len(others) + 1, term.residuals)
+    error = 2 * noise.deviation * term.size  # from off to on, -1 to +1
+    middle, half = 2 * term.coefficient, quantile(outside, noise.free) * error
+    low, high = math.expm1(middle - half), math.expm1(middle + half)
+    seen = math.expm1(half + quantile(2 * MISSED, noise.free) * error)
+    answer, why = Answer.NOT_DECIDED, ""
+    if low > 0 or high < 0:
+        answer = Answer.MORE if low > 0 else Answer.LESS
+        pair = _alias(model, area, others, half)
+        if pair:
+            answer = Answer.NOT_DECIDED
+            why = f"it may be the interaction of {pair[0]} and {pair[1]}; test the three alone"
+    elif -least <= low and high <= least:
+        answer = Answer.NO_DIFFERENCE
+    return AreaEffect(model.design.areas[area], answer, math.expm1(middle), low, high, seen, why)
+
+
+def _alias(model: _Model, area: int, others: Sequence[int], half: float) -> tuple[str, str] | None:
+    """Two found areas whose interaction may look like this area, in a design that is not folded over."""
+    if model.design.folded:
+        return None
+    mine = model.columns[area]
+    for at, first in enumerate(others):
+        for second in others[at + 1 :]:
+            both = list(map(float.__mul__, model.columns[first], model.columns[second]))
+            joint = model.term([*others, area], both)
+            alone = model.term([*others], mine)
+            shared = sum(map(float.__mul__, mine, both)) / len(mine)
+            if abs(2 * (alone.coefficient - joint.coefficient * shared)) <= half:
+                return model.design.areas[first], model.design.areas[second]
+    return None

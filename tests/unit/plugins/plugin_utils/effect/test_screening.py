@@ -1,0 +1,205 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Designs of screening experiments, and their analysis."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Sequence
+
+import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import screening, screening_design
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.screening import Answer, Screening
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.screening_design import ROWS, Design
+
+LEAST = 0.01
+
+
+def named(count: int) -> list[str]:
+    return [f"area{number}" for number in range(count)]
+
+
+def dot(first: Sequence[float], second: Sequence[float]) -> float:
+    return sum(one * other for one, other in zip(first, second))
+
+
+def values(
+    design: Design, effects: dict[str, float], noise: float = 0.003, drift: float = -0.01
+) -> list[float]:
+    """Of each phase, with the effects of its areas, normal noise and a straight drift."""
+    chance = random.Random(f"{design.levels}{effects}")
+    return [
+        100 * math.exp(drift * phase + chance.gauss(0, noise))
+        * math.prod(1 + effects.get(area, 0) for area in design.applied(phase))
+        for phase in range(len(design.levels))
+    ]  # fmt: skip
+
+
+def answers(result: Screening) -> dict[str, str]:
+    """Of all areas with a difference."""
+    return {
+        effect.area: effect.answer.value for effect in result.effects if effect.answer in ("more", "less")
+    }
+
+
+# -- designs -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runs", ROWS)
+def test_tables_are_orthogonal(runs: int) -> None:
+    rows = screening_design.table(runs)
+    columns = [*zip(*rows)]
+    assert (len(rows), len(columns)) == (runs, runs - 1)
+    assert all(sum(column) == 0 for column in columns)
+    assert all(dot(first, second) == 0 for first, second in itertools.combinations(columns, 2))
+
+
+@pytest.mark.parametrize(
+    ("areas", "phases"), [(2, 8), (3, 16), (4, 24), (8, 24), (10, 24), (11, 32), (16, 40), (8, 100)]
+)
+def test_effects_of_a_folded_design_are_clear_of_interactions_and_of_drift(areas: int, phases: int) -> None:
+    design = screening_design.design(named(areas), phases, 1)
+    columns = [*zip(*design.levels)]
+    assert design.folded
+    assert len(design.levels) <= phases
+    time = range(len(design.levels))
+    for column in columns:
+        assert sum(column) == dot(column, time) == 0
+    for first, second in itertools.combinations(columns, 2):
+        both = [one * other for one, other in zip(first, second)]
+        assert [dot(column, both) for column in columns] == [0] * areas
+        assert dot(first, second) == 0
+
+
+def test_too_few_phases_to_fold_are_said() -> None:
+    design = screening_design.design(named(14), 24, 1)
+    assert not design.folded
+    assert design.words == (
+        "14 areas in 24 phases: an interaction of two areas may look like the effect of a third; "
+        "32 phases would tell them apart"
+    )
+
+
+def test_the_order_is_that_of_the_seed() -> None:
+    orders = [screening_design.design(named(8), 24, seed).levels for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_areas_that_need_a_boot_are_left_out_and_named() -> None:
+    design = screening_design.design(["thp", "boot", "cpu"], 24, 1, boots=["boot"])
+    assert (design.areas, design.left_out) == (("thp", "cpu"), ("boot",))
+    assert design.words.endswith("left out, as they need a boot: boot")
+
+
+@pytest.mark.parametrize(
+    ("areas", "phases", "why"),
+    [
+        (named(8), 12, "phases: expected at least 16 for 8 areas, got 12"),
+        (named(24), 99, "areas: expected at most 23, got 24"),
+        (["thp", "thp"], 24, "areas: expected each area once"),
+        (["boot"], 24, "areas: expected at least one that takes effect without a boot"),
+    ],
+)
+def test_designs_that_cannot_be(areas: list[str], phases: int, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        screening_design.design(areas, phases, 1, boots=["boot"])
+
+
+# -- analysis ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "effects", [{}, {"area3": 0.03}, {"area0": -0.02}, {"area1": 0.5, "area2": 0.03, "area5": -0.04}]
+)
+def test_effects_are_found_with_their_sizes(effects: dict[str, float]) -> None:
+    design = screening_design.design(named(8), 24, 3)
+    result = screening.analyse(design, values(design, effects), LEAST)
+    assert answers(result) == {area: "more" if change > 0 else "less" for area, change in effects.items()}
+    assert all(effect.low < effects.get(effect.area, 0) < effect.high for effect in result.effects)
+    others = {effect.answer for effect in result.effects if effect.area not in effects}
+    assert others == {Answer.NO_DIFFERENCE}
+    assert result.noise == pytest.approx(0.003, rel=0.4)
+
+
+def test_wide_intervals_are_not_decided() -> None:
+    design = screening_design.design(named(8), 24, 3)
+    result = screening.analyse(design, values(design, {}, noise=0.05), LEAST)
+    assert {effect.answer for effect in result.effects} == {Answer.NOT_DECIDED}
+    assert min(effect.seen for effect in result.effects) > 0.05
+
+
+@pytest.mark.parametrize("drift", [0.0, -0.01])
+def test_exact_values_are_no_effects_of_rounding(drift: float) -> None:
+    design = screening_design.design(named(8), 24, 3)
+    result = screening.analyse(design, values(design, {"area1": 0.001}, noise=0, drift=drift), LEAST)
+    assert answers(result) == {"area1": "more"}
+
+
+def test_lost_phases_and_their_partners_are_said_and_left_out() -> None:
+    design = screening_design.design(named(8), 24, 3)
+    measured: list[float | None] = [*values(design, {"area1": 0.05})]
+    measured[4] = None
+    result = screening.analyse(design, measured, LEAST)
+    assert (result.lost, result.unused) == ((5,), (6,))
+    assert result.notes[1] == "lost: phase 5; their opposite phases are not used either: 6"
+    assert answers(result) == {"area1": "more"}
+
+
+def test_partners_of_lost_phases_are_used_if_areas_could_not_be_told_apart_without_them() -> None:
+    design = screening_design.design(named(8), 24, 3)
+    measured: list[float | None] = [*values(design, {"area1": 0.05})]
+    measured[4] = measured[10] = measured[11] = None
+    result = screening.analyse(design, measured, LEAST)
+    assert (result.lost, result.unused) == ((5, 11, 12), ())
+    assert result.notes[0].startswith("8 areas in 24 phases: an interaction of two areas may look like")
+    assert answers(result) == {"area1": "more"}
+
+
+def test_too_many_lost_phases_decide_nothing() -> None:
+    design = screening_design.design(named(8), 24, 3)
+    measured: list[float | None] = [*values(design, {"area1": 0.5})]
+    measured[:12] = [None] * 12
+    result = screening.analyse(design, measured, LEAST)
+    assert {(effect.answer, effect.why) for effect in result.effects} == {
+        (Answer.NOT_DECIDED, "12 measured phases cannot tell 8 areas apart; repeat the lost ones")
+    }
+
+
+def test_a_bent_trend_is_taken_out_and_said() -> None:
+    design = screening_design.design(named(8), 24, 3)
+    bent = [
+        value * math.exp(-0.0005 * phase**2) for phase, value in enumerate(values(design, {"area1": 0.03}))
+    ]
+    result = screening.analyse(design, bent, LEAST)
+    assert "the trend in time is bent, and a curve is taken out" in result.notes
+    assert answers(result) == {"area1": "more"}
+
+
+def test_an_interaction_that_may_be_an_area_is_not_decided() -> None:
+    """In a design that is not folded over, it is a third of an effect on every other area."""
+    design = screening_design.design(named(14), 24, 3)
+    both = [{"area0", "area1"} <= {*design.applied(phase)} for phase in range(24)]
+    measured = values(design, {"area0": 0.3, "area1": 0.3})
+    result = screening.analyse(
+        design, [value * (1.3 if on else 1) for value, on in zip(measured, both)], LEAST
+    )
+    assert {*answers(result)} <= {"area0", "area1"}
+    whys = {effect.why for effect in result.effects if effect.why}
+    assert whys <= {"it may be the interaction of area0 and area1; test the three alone"}
+
+
+@pytest.mark.parametrize(
+    ("measured", "why"),
+    [
+        ([1.0] * 23, "values: expected 24, one for each phase; got 23"),
+        ([1.0] * 23 + [0.0], "values: expected positive numbers, got 0.0"),
+        ([1.0] * 23 + [math.nan], "values: expected positive numbers, got nan"),
+        ([1.0] * 23 + [math.inf], "values: expected positive numbers, got inf"),
+    ],
+)
+def test_values_that_are_no_measurements(measured: list[float], why: str) -> None:
+    design = screening_design.design(named(8), 24, 3)
+    with pytest.raises(ValueError, match=why):
+        screening.analyse(design, measured, LEAST)

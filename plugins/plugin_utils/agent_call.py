@@ -59,22 +59,28 @@ _LACKING = 69
 #: as a zip needs it
 _PACKERS = tuple(filter(None, (bz2, zlib)))
 
-#: Reads the length of the compressed archive, the archive and the question, and asks it. The code runs in any
-#: Python 3, as the archive itself refuses old versions. All input is read before the program may end.
+#: Reads the length of the compressed archive, the archive and the question, makes the zip and asks it. The
+#: code runs in any Python 3, as the archive itself refuses old versions. All input is read before the program
+#: may end.
 _RECEIVE = f"""\
-import importlib, os, shutil, subprocess, sys, tempfile
+import importlib, io, json, os, shutil, subprocess, sys, tempfile, zipfile
 text = sys.stdin.buffer
 packed = text.read(int(text.readline()))
 question = text.read()
 try:
-    archive = importlib.import_module(sys.argv[1]).decompress(packed)
+    unpacked = io.BytesIO(importlib.import_module(sys.argv[1]).decompress(packed))
 except ImportError:
     sys.exit({_LACKING})
 folder = tempfile.mkdtemp(prefix="mlnode-")
 try:
     path = os.path.join(folder, "mlnode")
     with open(path, "wb") as file:
-        file.write(archive)
+        file.write(unpacked.readline())
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, size in json.loads(unpacked.readline().decode()):
+                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, unpacked.read(size))
     run = subprocess.Popen([sys.executable, "-IS", path, "call"], stdin=subprocess.PIPE)
     run.communicate(question)
 finally:

@@ -211,16 +211,16 @@ def _effects(model: _Model, least: float) -> tuple[tuple[AreaEffect, ...], float
     whole = model.whole
     order = sorted(model.every, key=lambda area: -abs(whole[area].coefficient) / whole[area].size)
     outside = OUTSIDE / len(areas)
-    found: list[int] = []
+    active: list[int] = []
     for count in range(len(order), 0, -1):
         term = model.term(order[: count - 1], model.columns[order[count - 1]])
         noise = model.noise(count, term.residuals)
         if abs(term.coefficient) > quantile(outside, noise.free) * noise.deviation * term.size:
-            found = order[:count]
+            active = order[:count]
             break
-    effects = [_effect(model, area, found, outside, least) for area in model.every]
-    base = model.term(found[:-1], model.columns[found[-1]]) if found else model.term((), _zero(model))
-    return tuple(effects), model.noise(len(found), base.residuals).deviation
+    effects = [_effect(model, area, active, outside, least) for area in model.every]
+    base = model.term(active[:-1], model.columns[active[-1]]) if active else model.term((), _zero(model))
+    return tuple(effects), model.noise(len(active), base.residuals).deviation
 
 
 def _zero(model: _Model) -> list[float]:
@@ -231,8 +231,8 @@ def _undecided(area: str, why: str) -> AreaEffect:
     return AreaEffect(area, Answer.NOT_DECIDED, 0.0, -1.0, math.inf, math.inf, why)
 
 
-def _effect(model: _Model, area: int, found: Sequence[int], outside: float, least: float) -> AreaEffect:
-    others = [other for other in found if other != area]
+def _effect(model: _Model, area: int, active: Sequence[int], outside: float, least: float) -> AreaEffect:
+    others = [other for other in active if other != area]
     term = model.term(others, model.columns[area])
     noise = model.noise(len(others) + 1, term.residuals)
     error = 2 * noise.deviation * term.size  # from off to on, -1 to +1
@@ -252,7 +252,7 @@ def _effect(model: _Model, area: int, found: Sequence[int], outside: float, leas
 
 
 def _alias(model: _Model, area: int, others: Sequence[int], half: float) -> tuple[str, str] | None:
-    """Two found areas whose interaction may look like this area, in a design that is not folded over."""
+    """Two active areas whose interaction may look like this area, in a design that is not folded over."""
     if model.design.folded:
         return None
     mine = model.columns[area]

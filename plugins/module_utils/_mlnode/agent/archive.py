@@ -124,7 +124,7 @@ _MAIN = _MAIN.replace(b"COMMAND/file", f'"{AGENT_COMMAND}/" + file'.encode()).re
 
 #: Modules for Ansible only, not for commands of the agent. A process that has imported them for another
 #: reason, such as a test, builds the same zip without them.
-ELSEWHERE = ("agent.agent_modules",)
+ELSEWHERE = ("agent.agent_modules", "checks.timed_command", "host.timed")
 
 #: The oldest time a zip can hold: equal sources give equal bytes, whenever and wherever it is built.
 _EPOCH = (1980, 1, 1, 0, 0, 0)

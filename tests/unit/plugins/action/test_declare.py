@@ -7,6 +7,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import zlib
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,12 @@ import pytest
 from ansible.errors import AnsibleError
 from ansible.template import trust_as_template
 from ansible_collections.mlnode.tuning.plugins.action import declare, node_drift
-from ansible_collections.mlnode.tuning.plugins.plugin_utils import agent_answer, agent_call, profile
+from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
+    agent_answer,
+    agent_call,
+    agent_source,
+    profile,
+)
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import PADDING
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
@@ -221,7 +227,8 @@ def test_an_agent_that_is_sent_runs_from_a_folder_that_is_gone_after_it(
     tmp_path: pathlib.Path, packer: ModuleType
 ) -> None:
     shown = f"sys.argv[1:], sys.stdin.read(), os.listdir({str(tmp_path)!r})"
-    packed = packer.compress(f"import os, sys; print({shown}); sys.exit(3)".encode())
+    code = f"import os, sys; print({shown}); sys.exit(3)"
+    packed = packer.compress(f'#!python3\n[["__main__.py", {len(code)}]]\n{code}'.encode())
     ran = subprocess.run(
         [sys.executable, "-c", agent_call._RECEIVE, packer.__name__],
         input=b"%d\n%sthe question" % (len(packed), packed),
@@ -233,6 +240,20 @@ def test_an_agent_that_is_sent_runs_from_a_folder_that_is_gone_after_it(
     assert ran.stdout.startswith(b"['call'] the question ['mlnode-"), ran.stderr
     assert ran.returncode == 3
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_node_makes_the_archive_that_the_controller_has(tmp_path: pathlib.Path) -> None:
+    packed = zlib.compress(agent_source.unzipped(), 1)
+    keep = f"import shutil; shutil.rmtree = lambda folder: print(folder)\n{agent_call._RECEIVE}"
+    ran = subprocess.run(
+        [sys.executable, "-c", keep, "zlib"],
+        input=b"%d\n%s{}" % (len(packed), packed),
+        env={"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        check=False,
+    )
+    [folder] = tmp_path.iterdir()
+    assert (folder / "mlnode").read_bytes() == agent_source.archive(), ran.stderr
 
 
 def test_a_python_without_a_library_says_so_once_it_has_read_all() -> None:

@@ -24,7 +24,7 @@ def test_the_archive_is_packed_once_for_all_hosts(
         found = [*hosts.map(agent_source.packed, [packer] * 4, [str(tmp_path)] * 4)]
     assert len(packed) == 1
     assert {*found} == {*packed}
-    assert packer.decompress(packed[0]) == agent_source.archive()
+    assert packer.decompress(packed[0]) == agent_source.unzipped()
 
 
 def test_without_locks_each_host_packs_its_own(
@@ -34,7 +34,7 @@ def test_without_locks_each_host_packs_its_own(
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(agent_source.fcntl, "flock", flock)
-    assert zlib.decompress(agent_source.packed(zlib, str(tmp_path))) == agent_source.archive()
+    assert zlib.decompress(agent_source.packed(zlib, str(tmp_path))) == agent_source.unzipped()
 
 
 def test_what_a_killed_run_has_begun_is_not_sent(tmp_path: pathlib.Path) -> None:
@@ -42,4 +42,4 @@ def test_what_a_killed_run_has_begun_is_not_sent(tmp_path: pathlib.Path) -> None
     [path] = [one for one in tmp_path.iterdir() if one.suffix == ".zlib"]
     path.rename(f"{path}.new")
     pathlib.Path(f"{path}.new").write_bytes(b"half of it")
-    assert zlib.decompress(agent_source.packed(zlib, str(tmp_path))) == agent_source.archive()
+    assert zlib.decompress(agent_source.packed(zlib, str(tmp_path))) == agent_source.unzipped()

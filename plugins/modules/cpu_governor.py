@@ -11,21 +11,22 @@ module: cpu_governor
 short_description: Declare the governor, energy preferences, boost and idle states of CPUs
 version_added: 0.1.0
 description:
-  - Sets how CPUs choose their clock and how deeply they may sleep, in the running kernel and for the next boot.
-  - Every option is a rule over CPUs. The node expands it into the files of each cpufreq policy or CPU and writes only
-    those that differ, all or none of one option.
-  - The options are written in the order below, because some reset others. A change of governor moves the energy
-    preference, and switching boost off moves C(min_perf_pct).
-  - Words are checked against the lists of each policy before anything is written.
-  - Offline CPUs are left out, and the result lists them. A node without cpufreq, such as most virtual machines, ends as
+  - Sets clocks and idle states of CPUs, in the running kernel and for the next boot.
+  - Every option applies to all CPUs of the declaration. The node writes the files of each cpufreq policy or CPU that
+    differ, either all files of an option or none.
+  - Options are written in a fixed order, because some change others. A new governor changes the energy preference, and
+    disabling boost changes C(min_perf_pct).
+  - Names are compared with the choices of each policy before any write.
+  - Offline CPUs are skipped and listed in the result. A node without cpufreq, such as most virtual machines, is
     V(unsupported), see O(on_unsupported).
 extends_documentation_fragment:
   - mlnode.tuning.area.cpu
   - mlnode.tuning.declaration.by_agent
 notes:
-  - tuned and power-profiles-daemon set the same files, at boot and whenever a profile changes. Let one of them own
-    a setting.
-  - If the firmware has disabled boost, the kernel cannot enable it, and O(boost) ends as V(unsupported).
+  - tuned and power-profiles-daemon set the same files, at boot and at each change of a profile. Use only one tool for
+    each setting.
+  - If the firmware disabled boost, the kernel cannot enable it, and O(boost) is V(refused) or, for a profile,
+    V(unsupported).
 seealso:
   - name: CPU performance scaling
     description: Governors, policies and boost in the kernel's own documentation.

@@ -50,7 +50,7 @@ extends_documentation_fragment:
   - mlnode.tuning.fail_on.never
 notes:
   - Needs root to look into processes of others. Without it, their part is V(unknown).
-  - Only known variables are read out of an environment, such as those of NCCL, UCX and the launchers. Variables that hold
+  - Only known variables of an environment are read, such as variables of NCCL, UCX and launchers. Variables that hold
     secrets, such as C(NCCL_PSK), never are.
 seealso:
   - module: mlnode.tuning.node_audit

@@ -2,25 +2,25 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declare the timer that looks for a new declaration on a web server."""
+"""Declare the timer that fetches new declarations from a web server."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: pull_timer
-short_description: Declare the timer that looks for a new declaration on a web server
+short_description: Declare the timer that fetches new declarations from a web server
 version_added: 0.1.0
 description:
-  - Makes the node check every 15 minutes for a new document of M(mlnode.tuning.publish), verify the signature, and apply
-    it. Without a declaration there is no timer.
-  - This enrols the node. The declared name and keys decide which documents it accepts.
+  - Enrols the node. Every 15 minutes it fetches its document of M(mlnode.tuning.publish), verifies the signature, and
+    applies a new one. The timer runs only with this declaration.
+  - The node accepts only documents for its declared name, signed with one of the declared keys.
 extends_documentation_fragment:
   - mlnode.tuning.area.pull
 notes:
   - The units come with the agent, see M(mlnode.tuning.agent); this declaration starts the timer, now and at boot.
   - O(node) and O(signers) are required with O(url).
   - The node needs C(ssh-keygen) of OpenSSH 8.1 or newer.
-  - V(unsupported) if systemd does not run.
+  - Without a running systemd, the result is V(unsupported).
 seealso:
   - module: mlnode.tuning.publish
   - module: mlnode.tuning.agent

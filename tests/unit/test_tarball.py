@@ -291,7 +291,7 @@ def test_the_example_inventory_is_one(project: Project) -> None:
 
 def test_a_rollout_in_steps(project: Project) -> None:
     """By the path that the README and the guides have: of a project with an installed collection."""
-    pages = ("README.md", "docs/guide/fleets.md", "docs/guide/operations.md")
+    pages = ("README.md", "docs/guide/fleets.md")
     named = [
         path
         for page in pages

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The nodes of a play, and calls to them from one task on the controller.
 
-Each call is a task in one of Ansible's worker processes, as the strategy of a play would start it: with the
-node's variables, its connection, become, and the action of a module of this collection.
+Each call is a task in one of Ansible's worker processes, as if the strategy of a play had started it: with
+the variables, connection and become of the node, and the action of a module of this collection.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ...module_utils._mlnode.model.errors import paragraphs
 
 display = Display()
 
-#: After the time limit of a call, in seconds: for Ansible to end it and to clean up on the node
+#: Additional seconds after the time limit of a call, in which Ansible ends it and cleans up on the node
 _GRACE = 10.0
 
 #: The action that declares a node
 _DECLARE = "mlnode.tuning.declare"
 
-#: Keywords of the task that its calls have as well, each templated for its node. A call may have
-#: vars, environment and check_mode as well, and these are merged.
+#: Keywords that calls inherit from the task, templated for their node. They also inherit vars and
+#: check_mode, and the environments of both are merged.
 _KEYWORDS = (
     "become",
     "become_exe",
@@ -53,21 +53,21 @@ _KEYWORDS = (
     "remote_user",
 )
 
-#: In place of the answer of a node on which a play before this task has failed, or that it did not reach
+#: Replaces the answer of a node that failed or was unreachable earlier in the run
 _LOST: Mapping[str, Any] = {"failed": True, "msg": "failed earlier in this run"}
 
-#: Between two looks at the controller, in seconds
+#: Seconds between two checks whether the controller still runs
 _LOOK = 1.0
 
 
 def say(text: str) -> None:
-    """Display lines at once, and not with the result."""
+    """Display lines immediately instead of with the result."""
     display.display(paragraphs(text))
 
 
 class Call(NamedTuple):
-    """A module to run on a node. seconds: the time limit, 0 for none. keywords: more of the task, such as
-    check_mode and become. task: of a role, in place of the module."""
+    """A module to run on a node. seconds: the time limit, 0 for none. keywords: further keywords of the task,
+    such as check_mode and become. task: a loaded task of a role, which replaces the module."""
 
     module: str
     options: Mapping[str, Any]
@@ -77,11 +77,11 @@ class Call(NamedTuple):
 
 
 class MeasureError(Exception):
-    """Reason for which nothing more is measured: the message is for an operator."""
+    """The measurement cannot continue. The message is for an operator."""
 
 
 class Fleet:
-    """The nodes of a play by name, in its order. For an action that runs once for all of them."""
+    """The nodes of a play by name, in the order of the play, for an action that runs once for all nodes."""
 
     def __init__(self, task: Any, variables: Mapping[str, Any]) -> None:
         self._own = ansible_worker.current_worker
@@ -91,7 +91,7 @@ class Fleet:
         self._controller = os.getppid()
         self._running: dict[Connection, _Running] = {}
         self._warned: set[str] = set()
-        #: A role is loaded once for all nodes: the play keeps each that is.
+        #: A role is loaded once for all nodes, because the play keeps every loaded one.
         self._declarations: dict[tuple[Any, ...], Call] = {}
         self.names = [str(name) for name in variables["ansible_play_hosts_all"]]
         self._lost = {*self.names} - {str(name) for name in variables["ansible_play_hosts"]}
@@ -99,7 +99,7 @@ class Fleet:
         self.check = bool(task.check_mode)
 
     def variables(self, spec: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Variables of each node by name, as an argument spec has them. Raises MeasureError."""
+        """Variables of each node by name, validated by an argument spec. Raises MeasureError."""
         validated, wrong = {}, []
         for name in self.names:
             known = self._known(self._host(name), self._task)
@@ -120,7 +120,7 @@ class Fleet:
         return self._manager._inventory.get_host(name)
 
     def _known(self, host: Any, task: Any) -> dict[str, Any]:
-        """Variables of a task on a host, of the play as well."""
+        """Variables of a task on a host, with the play's variables."""
         known: dict[str, Any] = self._manager.get_vars(
             play=self._task.play, host=host, task=task, _hosts=self.names, _hosts_all=self.names
         )
@@ -128,18 +128,18 @@ class Fleet:
 
     @property
     def batches(self) -> int:
-        """Turns in which all nodes are called once."""
+        """Number of batches in which each node is called once."""
         return math.ceil(len(self.names) / self.forks)
 
     def ask(self, calls: Mapping[str, Call], wanted: str = "") -> dict[str, dict[str, Any]]:
-        """The answer of each node: as the task's result, or `failed` with the reason in `msg`. wanted: a
-        field of an answer that is whole. A node without it is asked once more, and its last answer counts."""
+        """The answer of each node: the task's result, or `failed` with the reason in `msg`. wanted: a
+        field of every complete answer. A node without it is asked once more, and its last answer counts."""
         answers = self._asked(calls)
         again = {name: calls[name] for name in calls if wanted and wanted not in answers[name]}
         return {**answers, **self._asked(again)}
 
     def sleep(self, until: float) -> None:
-        """Wait for a time, in seconds since 1970, as long as the controller is there."""
+        """Wait until a time, in seconds since 1970, while the controller runs."""
         while (left := until - time.time()) > 0:
             time.sleep(min(left, _LOOK))
             self._verify_controller()
@@ -177,7 +177,7 @@ class Fleet:
             worker_id=own.worker_id,
             cliargs=own._cliargs,
         )
-        # The strategy puts keyboard input into the queue of its worker.
+        # The strategy puts keyboard input into this queue.
         process.worker_queue = own.worker_queue
         process.start()
         sender.close()
@@ -185,7 +185,7 @@ class Fleet:
         self._running[receiver] = _Running(name, process, over, call.seconds)
 
     def _loaded(self, what: Any, given: Mapping[str, Any]) -> Any:
-        """Another task, in the same block of the play."""
+        """A new task in the same block of the play."""
         return what.load(
             given, block=self._task._parent, variable_manager=self._manager, loader=self._own._loader
         )
@@ -205,7 +205,7 @@ class Fleet:
         }
 
     def declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
-        """The task of a role that declares a node. variables: of the role. keywords: of the task."""
+        """The declaring task of a role, as a call. variables: for the role. keywords: for the task."""
         known = (role, *variables.items(), *keywords.items())
         if known not in self._declarations:
             self._declarations[known] = self._declaration(role, variables, keywords)
@@ -231,7 +231,7 @@ class Fleet:
         return Call(_DECLARE, {}, 0, keywords, task)
 
     def _answered(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Nodes that have answered, or whose time is over."""
+        """Nodes that have answered or exceeded their time limit, with their answers."""
         ready = wait([*self._running], timeout=_LOOK)
         for receiver in [receiver for receiver in self._running if receiver in ready]:
             running = self._running.pop(receiver)
@@ -247,7 +247,7 @@ class Fleet:
                 yield running.name, {"failed": True, "msg": f"no answer within {running.seconds} s"}
 
     def _noted(self, name: str, answer: dict[str, Any]) -> dict[str, Any]:
-        """The answer, without what Ansible itself is to know: the node's Python, and warnings."""
+        """The answer without the parts for Ansible: the node's Python is stored, warnings are displayed."""
         facts = answer.pop("ansible_facts", None) or {}
         discovered = {key: facts[key] for key in facts if key.startswith("discovered_interpreter_")}
         if discovered:
@@ -255,7 +255,7 @@ class Fleet:
         for text in (f"[WARNING]: {name}: {warning}" for warning in answer.pop("warnings", ())):
             if text not in self._warned:
                 self._warned.add(text)
-                # Not by warning(): that is kept with this task, and each later worker would send it back.
+                # warning() would keep it with this task, and each later worker would send it back.
                 display.display(text, color=constants.COLOR_WARN, stderr=True)
         return answer
 
@@ -266,7 +266,7 @@ class Fleet:
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
-        """Calls end with this process. They are in other sessions, without the terminal's signals."""
+        """End all calls with this process. They are in other sessions, without the terminal's signals."""
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
         def end(number: int, frame: Any) -> None:
@@ -296,8 +296,8 @@ def _listed(given: Any) -> list[Any]:
 
 
 class _Worker(ansible_worker.WorkerProcess):  # type: ignore[misc]  # it has no types
-    """A worker of this one. Ansible sets the limit of a task only in a process without a handler for it, and
-    this one has its own where the task that measures has a limit."""
+    """A worker of this worker. Ansible sets the time limit of a task only in a process without a SIGALRM
+    handler; this process has one if the measuring task has a limit."""
 
     def run(self) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -319,8 +319,7 @@ class _Running(NamedTuple):
 
 
 class _Queue:
-    """In place of the queue of Ansible's worker: the result goes to its Fleet, and messages to Ansible's own
-    queue."""
+    """Replaces the queue of Ansible's worker: results go to the Fleet, messages to Ansible's own queue."""
 
     def __init__(self, ansible: Any, sender: Connection) -> None:
         self.send_display: Callable[..., None] = ansible.send_display
@@ -328,10 +327,10 @@ class _Queue:
         self._sender = sender
 
     def send_callback(self, *_given: Any, **_more: Any) -> None:
-        """Callbacks know the task that measures, and none of its calls."""
+        """Ignored: callbacks see only the measuring task, not its calls."""
 
     def send_task_result(self, *given: Any) -> None:
-        """given: of ansible-core 2.19 one object, and from 2.21 on host, task and result."""
+        """Send a result. given: one object in ansible-core 2.19; host, task and result since 2.21."""
         result = given[-1]
         answer = result.as_result_dict() if hasattr(result, "as_result_dict") else result._return_data
         texts = [

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Change from one measurement to a later one, and whether it is more than both of them scatter."""
+"""Change from one measurement to a later one, compared with the noise of both."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from ...module_utils._mlnode.checks.campaign import kinds
 from ..campaign.limits import DEVIATIONS
 from .result import Pair, Unit
 
-#: From the worst on
+#: Verdicts, from the worst to the best
 WORDS = ("worse", "only in A", "unknown", "only in B", "better", "same")
 WORSE, ONLY_A, UNKNOWN, ONLY_B, BETTER, SAME = WORDS
 
-#: A smaller change is never named. The deviation within a run does not show what differs between two runs,
-#: and where all pairs measure the same it is 0. A fifth of the least that any kind takes for slow.
+#: The smallest reported change, as a part: a fifth of the smallest margin of any kind. The deviation within a
+#: run does not contain differences between runs, and is 0 if all pairs measure the same.
 LEAST = min(kinds.kind(name).MARGIN for name in kinds.NAMES) / 5
 
-#: The standard deviation in median absolute deviations, of a normal distribution: half of its values are
-#: nearer to the middle than its upper quartile.
+#: Standard deviation of a normal distribution, in median absolute deviations: half of its values are nearer
+#: to the median than its upper quartile.
 _PER_MAD = 1 / statistics.NormalDist().inv_cdf(0.75)
 
-#: Standard deviation of a median of n values, in standard deviations of one value divided by the root of n:
-#: the root of pi / 2, of a normal distribution
+#: Standard deviation of the median of n values from a normal distribution, in standard deviations of one
+#: value divided by the square root of n: the square root of pi / 2
 _OF_MEDIAN = math.sqrt(math.pi / 2)
 
 
 def worst(words: Iterable[str]) -> str:
-    """Verdict on several things: the worst of their words."""
+    """The worst of several verdicts; unknown without any."""
     return min(words, key=WORDS.index, default=UNKNOWN)
 
 
@@ -41,14 +41,14 @@ def is_success(verdict: str) -> bool:
 
 
 def sums(words: Iterable[str]) -> str:
-    """How many there are of each word, for people."""
+    """Number of each verdict, for people."""
     counts = Counter(words)
     return ", ".join(f"{counts[word]} {word}" for word in WORDS if counts[word])
 
 
 class Measure(NamedTuple):
-    """Median of some pairs. pairs: pairs of nodes, with any number of rails. noise: median absolute deviation
-    of a similar pair, as a part of the median; None if unknown."""
+    """Median of some pairs. pairs: number of pairs of nodes; all rails of a pair count once. noise: median
+    absolute deviation of a similar pair, as a part of the median; None if unknown."""
 
     value: float
     pairs: int
@@ -61,8 +61,8 @@ class Measure(NamedTuple):
 
 
 class Change(NamedTuple):
-    """part: relative to the earlier value, such as -0.1 for a tenth less. noise: the least part that counts
-    as a change; None if unknown."""
+    """Verdict on a change. part: change relative to the earlier value, such as -0.1 for a tenth less. noise:
+    the smallest part that counts as a change; None if unknown."""
 
     word: str
     before: float | None = None
@@ -73,7 +73,7 @@ class Change(NamedTuple):
 
 
 def measure(pairs: Sequence[Pair]) -> Measure:
-    """Measure of pairs with a value, at least one. With several classes of pairs, the noise is the largest.
+    """Measure of pairs, at least one of them with a value. The noise is the largest of all classes of pairs.
     The rails of two nodes count once: they are measured together, and one disturbance may affect all."""
     values = [pair.value for pair in pairs if pair.value is not None]
     noises = [pair.noise for pair in pairs if pair.noise is not None]
@@ -82,8 +82,8 @@ def measure(pairs: Sequence[Pair]) -> Measure:
 
 
 def change(before: Measure, after: Measure, unit: Unit) -> Change:
-    """A change counts if it exceeds the median absolute deviations of both, and four standard deviations of
-    the difference, the limit of a campaign for a pair and its median."""
+    """Verdict on the change of a measure. A change must exceed the median absolute deviations of both, and
+    four standard deviations of the difference, the limit of a campaign for a pair."""
     if not before.value:
         return Change(
             UNKNOWN, before.value, after.value, reason="nothing to compare with: the first one is 0"

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""State of the last check, kept in /var/lib/mlnode/check.json for comparison with the next one.
+"""State of the last check, stored in /var/lib/mlnode/check.json for comparison with the next one.
 
-It decides nothing: if it is missing or damaged, a check begins afresh.
+No decision depends on it: a check replaces a missing or damaged file.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FORMAT = 2
 
 
 class CheckedSetting(NamedTuple):
-    """A setting as the last check saw it. since: when its drift was seen first, as Unix time; 0
-    while it is as declared."""
+    """A setting in the last check. since: time of the first check with this drift, in seconds since 1970; 0
+    without drift."""
 
     status: str
     runtime: str | None = None
@@ -33,7 +33,8 @@ class CheckedSetting(NamedTuple):
 
 
 class LastCheck(NamedTuple):
-    """pauses: NIC → number of pause frames, and seconds since the boot at which it was read."""
+    """State of the last check. at: its time, in seconds since 1970. pauses: NIC → number of pause frames, and
+    the time of that reading in seconds since the boot."""
 
     at: float = 0.0
     seen: Seen = Seen()
@@ -42,7 +43,7 @@ class LastCheck(NamedTuple):
 
 
 def load(host: Host) -> LastCheck:
-    """Never raises."""
+    """The stored state; an empty one if the file is missing or damaged. Never raises."""
     try:
         document = strict_json.document(host.read_bytes(PATH), PATH, FORMAT)
         return LastCheck(
@@ -68,7 +69,7 @@ def _checked_setting(raw: Any) -> CheckedSetting:
 def after(
     before: LastCheck, now: Seen, rows: Sequence[Row], causes: Mapping[str, Origin], at: float
 ) -> LastCheck:
-    """The state for the next check. causes: of drifted settings."""
+    """The state to store for the next check. causes: key of a drifted setting → cause."""
     settings: dict[str, CheckedSetting] = {}
     for row in rows:
         key, cause = row.setting.key, causes.get(row.setting.key)
@@ -97,6 +98,7 @@ def document(state: LastCheck) -> dict[str, Any]:
 
 
 def save(host: Host, state: LastCheck) -> None:
-    """Raises HostError. For root alone, as a value may be of a file that not everybody may read."""
+    """Store the state, readable by root only: a value may come from a file that others cannot read. Raises
+    HostError."""
     content = json.dumps(document(state), ensure_ascii=True).encode("ascii") + b"\n"
     host.write_file(PATH, content, mode=0o600)

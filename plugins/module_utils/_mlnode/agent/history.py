@@ -1,10 +1,9 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Changes and corrections of runs: /var/lib/mlnode/history.json, and a line in the journal for each.
+"""History of changes and corrections, in /var/lib/mlnode/history.json and the journal.
 
-A setting that others change again and again is a conflict that no run solves. The history shows how often it
-was restored and the causes that the timer's checks have found. It decides nothing: a damaged file begins
-again.
+No run can settle a conflict with a tool that changes a setting again and again. The history counts how often
+runs restored it, with the causes that checks found. No decision depends on it: a damaged file is replaced.
 """
 
 from __future__ import annotations
@@ -33,14 +32,15 @@ SET_ID = "0f884ae55b044875b93969f229a7f470"
 CORRECTED_ID = "0c900e1738574b08a664e54902e1ccef"
 CHANGED_ID = "5390a3f189a646d49c803c39b506c91b"
 
-#: Causes of one setting that are kept, the latest ones
+#: Maximum number of causes per setting; the oldest is dropped
 _MOST_CAUSES = 8
 
 
 class Past(NamedTuple):
-    """History of a setting. value: in force after the last run that changed the node; boot: the boot of that
-    run. A value lost by a reboot is restored but does not count as changed by others. corrections: number of
-    restores by runs. at: the last one, as Unix time. causes: cause → number of changes."""
+    """History of a setting. value: effective value after the last run that changed the node. boot: id of the
+    boot in which that run took place; a value lost by a reboot is restored, but not counted as a correction.
+    corrections: number of times that runs restored the value. at: time of the last one, in seconds since
+    1970. causes: cause → number of changes."""
 
     value: str
     boot: str = ""
@@ -50,7 +50,7 @@ class Past(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Summary for people."""
         if not self.corrections:
             return "never"
         times = "once" if self.corrections == 1 else f"{self.corrections} times"
@@ -60,14 +60,14 @@ class Past(NamedTuple):
 
 
 class History(NamedTuple):
-    """corrections: of all settings, also of those no longer declared."""
+    """History of the node. corrections: number for all settings, with those no longer declared."""
 
     settings: Mapping[str, Past] = {}
     corrections: int = 0
 
 
 def load(host: Host) -> History:
-    """Never raises."""
+    """The stored history; an empty one if the file is missing or damaged. Never raises."""
     try:
         document = strict_json.document(host.read_bytes(PATH), PATH, FORMAT)
         settings = {str(key): _past(raw) for key, raw in document["settings"].items()}
@@ -83,8 +83,8 @@ def _past(raw: Any) -> Past:
 
 
 def record(host: Host, outcomes: Sequence[Outcome]) -> str:
-    """Record the result of a run. Returns why it could not be recorded, or "". Never raises, because the
-    change itself is done."""
+    """Record the result of a run. Returns the reason if that failed, else "". Never raises, because the
+    change itself succeeded."""
     known, now, last = load(host), causes_of.seen(host), checked.load(host)
     settings, corrections = dict(known.settings), known.corrections
     for outcome in outcomes:
@@ -114,7 +114,7 @@ def record(host: Host, outcomes: Sequence[Outcome]) -> str:
 def _cause(
     host: Host, before: Row, last: Seen, now: Seen, checked_setting: checked.CheckedSetting | None
 ) -> str:
-    """The cause that the check has found out while it was new, or what is known of it now."""
+    """The cause that the last check found, else the cause that can be found now."""
     if checked_setting and checked_setting.cause and checked_setting.runtime == before.reading.runtime.text:
         return checked_setting.cause.words
     return causes_of.find_cause(host, before, last, now).words
@@ -122,7 +122,7 @@ def _cause(
 
 def _corrected(past: Past, cause: str) -> Past:
     counts = dict(past.causes)
-    number = counts.pop(cause, 0) + 1  # the latest last
+    number = counts.pop(cause, 0) + 1  # moves the cause to the end
     kept = {**counts, cause: number}
     while len(kept) > _MOST_CAUSES:
         del kept[next(iter(kept))]
@@ -135,7 +135,7 @@ def _save(host: Host, history: History) -> None:
         "corrections": history.corrections,
         "settings": {key: past._asdict() for key, past in history.settings.items()},
     }
-    # For root alone, as a value may be of a file that not everybody may read.
+    # Readable by root only: a value may come from a file that others cannot read.
     host.write_file(PATH, json.dumps(document, ensure_ascii=True).encode("ascii") + b"\n", mode=0o600)
 
 
@@ -157,7 +157,7 @@ def _log_correction(host: Host, before: Row, row: Row, past: Past) -> None:
 
 
 def report_drift(host: Host, row: Row, cause: str, past: Past | None) -> None:
-    """A line for a drift that a check sees for the first time."""
+    """Log a drift that a check sees for the first time."""
     key = row.setting.key
     times = past.corrections if past else 0
     again = f"; it was put back {past.words}" if past and times else ""

@@ -1,11 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every path that is ever written, in one table: the paths that a store may contain, and the product's own
-files. Host checks paths here; a test compares the table with the constants of the writers.
+"""Table of all paths that may be written: paths in a store, and mlnode's own files. Host checks each path
+against it; a test compares it with the constants of the writers.
 
-One table for all kinds, on purpose: it stands between a damaged store and the file system, so it has to be
-readable and reviewable as a whole, and a new path is added here by hand. It imports no kind, because Host
-asks before any is known.
+The table protects the file system from a damaged store. It is in one place, to be reviewed as a whole; new
+paths are added by hand. It imports no kind, because Host needs it before any kind is loaded.
 """
 
 from __future__ import annotations
@@ -16,10 +15,10 @@ import re
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
 
-#: Folders with our own files only
+#: Folders that contain only mlnode's files
 FOLDERS = ("/etc/mlnode", "/var/lib/mlnode", "/run/mlnode")
 
-# As declared.check_name() has it
+# As in declared.check_name()
 _NAME = r"[a-z0-9][a-z0-9_-]{0,62}"
 _UNIT = r"[A-Za-z0-9:_.@\\-]{1,255}\.service"
 _PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
@@ -27,18 +26,17 @@ _PART = r"(?!\.\.?(?:/|\Z))[^/\0]+"
 #: Interfaces over which the node is managed, as the last run saw them
 MANAGEMENT = "/etc/mlnode/management.json"
 
-#: Changes that the agent has given up (failed_changes.py), until an attended run or the next boot, which may
-#: bring another kernel or cable
+#: Changes that the agent no longer retries (failed_changes.py), until an attended run or the next boot
 FAILED_CHANGES = "/run/mlnode/failed"
 
-#: Answers of devices to values that they still do not have (answers.py)
+#: Answers of devices to rejected values (answers.py)
 ANSWERS = "/run/mlnode/answers"
 
-#: A change of NICs that waits for confirmation, and an undone change that was not reported yet
+#: A NIC change that waits for confirmation, and an undone change that was not reported yet
 PENDING = "/var/lib/mlnode/confirm.json"
 UNDONE = "/var/lib/mlnode/undone.json"
 
-#: Files of others that contain our lines
+#: Files of other programs that contain mlnode's lines
 _SHARED = (
     r"/etc/default/grub",
     r"/etc/kernel/cmdline",
@@ -48,10 +46,10 @@ _SHARED = (
     r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
 )
 
-#: Folders that no kernel makes; a driver shows their content, see Host.mounts
+#: Virtual folders, whose content comes from a driver; see Host.mounts
 ETHTOOL, DCB = "/ethtool", "/dcb"
 _DEVICES = (ETHTOOL, DCB, "/roce", "/service", "/gpu")
-#: The same for the agent, which has no settings
+#: The virtual folder of the agent, which has no settings
 AGENT = "/agent"
 DRIVEN = (*_DEVICES, AGENT)
 
@@ -73,52 +71,52 @@ _KERNEL = (
 
 _SYSTEMD = "/etc/systemd/system"
 WANTS = f"{_SYSTEMD}/multi-user.target.wants"
-#: The agent, and the units that run it: at every boot, for a changed NIC, and while no NIC has changed
+#: The agent, and the units that run it at boot and for a changed NIC
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
-#: Units that check the node every 15 minutes and watch it every minute, if declared, and the drop-in that
-#: starts both for a declaration
+#: Units that check the node every 15 minutes and watch it every minute, and the drop-in of a declaration that
+#: starts both
 CHECK_SERVICE, CHECK_TIMER = "mlnode-check.service", "mlnode-check.timer"
 WATCH_SERVICE, WATCH_TIMER = "mlnode-watch.service", "mlnode-watch.timer"
 CHECK_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode-NAME.conf"
-#: The same for pulling declarations. The names must not match a pattern of the others
+#: The same for pulling declarations. No other pattern may match these names
 PULL_SERVICE, PULL_TIMER = "mlnode-pull.service", "mlnode-pull.timer"
 PULL_DROP_IN = f"{_SYSTEMD}/timers.target.d/zz-mlnode.pull-NAME.conf"
-#: Drop-in that starts them → the units
+#: Drop-in → the units that it starts
 TIMED = {
     CHECK_DROP_IN: (CHECK_TIMER, CHECK_SERVICE, WATCH_TIMER, WATCH_SERVICE),
     PULL_DROP_IN: (PULL_TIMER, PULL_SERVICE),
 }
 TIMED_UNITS = tuple(unit for units in TIMED.values() for unit in units)
-#: Result of the last pull, and its folder, which is otherwise empty except for moments
+#: Result of the last pull, and its folder, which contains temporary files during a pull
 PULL_FOLDER = "/run/mlnode/pull"
 PULL_REPORT = f"{PULL_FOLDER}/report.json"
-#: Serial accepted by the last pull, in two copies like the origin: without it an old document would count
+#: Serial of the last accepted pull, in two copies like the origin: it prevents replays of old documents
 PULLED, PULLED_COPY = "/var/lib/mlnode/pull.json", "/etc/mlnode/pull.json"
-#: Values with which the watch compares every minute. It starts afresh with each boot
+#: Values of the last watch, for comparison with the next one. Empty after a boot
 WATCHED = "/run/mlnode/watch.json"
-#: Held by a run, by a pull and by a check that writes metrics, while they are under way. They are on a tmpfs,
-#: so no reboot leaves a stale one; flock(2) itself dies with its holder.
+#: Locks of a run, a pull and a check that writes metrics. They are on a tmpfs, so a reboot removes them, and
+#: flock(2) ends with the process that holds it.
 RUN_LOCK, PULL_LOCK, CHECK_LOCK = "/run/mlnode.lock", "/run/mlnode-pull.lock", "/run/mlnode-check.lock"
 LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 
-#: Services to notify of a changed file, as stored in the file's origin: handlers.HANDLERS
+#: Readers of files, to be notified of a change; names in handlers.HANDLERS, stored in the file's origin
 READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
 
-#: sysctls that left sysctl.d while an initramfs may have a copy of them
+#: sysctls removed from sysctl.d that an initramfs may still contain
 LEFT_SYSCTLS = "/etc/mlnode/initramfs.d/NAME"
 
 
 def pattern(path: str) -> str:
-    """Pattern for the files of all declarations, for Host.matching()."""
+    """Pattern that matches the files of all declarations, for Host.matching()."""
     return path.replace("NAME", "*")
 
 
 class Own(NamedTuple):
-    """Files that are mlnode's by name alone. NAME stands for the name of a declaration, * for a service.
+    """Files whose name shows that they are mlnode's. NAME is the name of a declaration, * a service.
 
-    reader: the service that reads them, one of READERS; empty for none. kinds: the kinds that write them, for
-    a declaration or, without NAME, for all of them; empty for the agent and for files of every declaration.
+    reader: the service that reads them, one of READERS; empty for none. kinds: the kinds that write them;
+    empty for files of the agent and of every declaration. Without NAME, all declarations share the file.
     """
 
     path: str
@@ -136,8 +134,8 @@ class Own(NamedTuple):
         return escaped.replace("NAME", f"({_NAME})", 1)
 
 
-#: In the order of removal: first the units that start the agent, which would otherwise restore the rest at a
-#: boot in between
+#: In the order of removal: first the units that start the agent, because a boot during the removal would
+#: otherwise restore the rest
 OWN = (
     *(Own(f"{WANTS}/{unit}", "units") for unit in AGENT_UNITS),
     Own(CHECK_DROP_IN, "units", ("metrics",)),
@@ -166,43 +164,43 @@ OWN = (
     Own(AGENT_COMMAND),
 )
 
-#: File of the system → kind, and the first line of its block there; the group is the declaration
+#: System file → kind, and pattern of the first line of its block; the group is the declaration's name
 BLOCKS = {"/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")}
 
 _BELOW = tuple(f"{folder}/" for folder in FOLDERS)
-# Separate from the others, because compiling it takes longer than checking ten files.
+# Not in the patterns above, because compiling it takes longer than checking ten files.
 _IS_NAMED = regex("|".join(f"(?:{place.exact})\\Z" for place in OWN))
 _IS_SHARED = regex("|".join(f"(?:{pattern})\\Z" for pattern in (rf"/etc/mlnode(?:/{_PART})+", *_SHARED)))
 _IS_KERNEL = regex(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
 
 
-#: NUL ends a path in C, and half of a UTF-16 pair has no bytes: Python raises ValueError for both. The range
-#: U+DC80 to U+DCFF stands for bytes that are not UTF-8 (PEP 383).
+#: NUL ends a path in C, and a lone UTF-16 surrogate has no bytes: Python raises ValueError for both. U+DC80
+#: to U+DCFF are allowed: they stand for bytes that are not UTF-8 (PEP 383).
 _NO_PATH = regex("[\x00\ud800-\udc7f\udd00-\udfff]")
 
 
 def checked(path: str) -> str:
-    """The path. Raises HostError for a path that no system call takes, as from a damaged file."""
+    """The path itself. Raises HostError if no system call accepts it, such as a path from a damaged file."""
     if ("\0" in path or not path.isascii()) and _NO_PATH.search(path):
         raise HostError("look at", ascii(path)[1:-1], errno.EINVAL)
     return path
 
 
 def is_own(path: str) -> bool:
-    """True if a file is mlnode's alone."""
+    """True if the file contains only mlnode's content."""
     return path.startswith(_BELOW) or bool(_IS_NAMED.match(path))
 
 
 def is_roots(path: str) -> bool:
-    """True if only root may change a file, so its folder must be root's alone."""
+    """True if only root may change the file; only root may then write to its folders."""
     return path in LOCKS or is_own(path) or may_write(path)
 
 
 def may_write(path: str) -> bool:
-    """True if it is a file that a run can have written and a revert puts back."""
+    """True if a run may write the file, and a revert may restore it."""
     return bool(_IS_SHARED.match(path) or _IS_NAMED.match(path))
 
 
 def may_set(path: str) -> bool:
-    """True if it is a file of the kernel that a run can have written a value to."""
+    """True if it is a kernel file that a run may set."""
     return _IS_KERNEL.match(path) is not None

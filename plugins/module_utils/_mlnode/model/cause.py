@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reasons for the status of a row as data. A sentence is made of them at the end, and never read again."""
+"""Reasons for the status of a row, as data. Only the report makes sentences of them; no code parses those."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ class Layer(str, Enum):
 class Cause(NamedTuple):
     """One reason for the status of a row.
 
-    code: a word that is the same on all nodes: one of the constants below, or a status. file, line: the place
-    to change; empty and 0 if it is unknown, or if there is none. text: the words after the place, or a
-    sentence that contains it.
+    code: one of the constants below, or a status; the same on all nodes. file, line: the place to edit; empty
+    and 0 if unknown. text: the words after the place, or a sentence that contains the place.
     """
 
     layer: Layer
@@ -43,30 +42,31 @@ class Cause(NamedTuple):
         return {**self._asdict(), "layer": self.layer.value}
 
 
-#: The runtime value differs from the wanted one; the file that set it, or may have set it
+#: The runtime value differs from the wanted one; a file sets it; a file may set it
 DIFFERS, SET, MAY_SET = "differs", "set", "may_set"
-#: The value cannot be written, is to be lowered, or exceeds the declared one, for a known reason
+#: For a known reason, the value cannot be written; would be lowered; exceeds the declared one
 BARRED, LOWERS, MORE = "barred", "lowers", "more"
-#: Another row has the reason; the next boot brings the value; additional facts
+#: Another row has the reason; the value takes effect at the next boot; additional facts
 SEE, WAITS, NOTE = "see", "waits", "note"
 
 _PLACE = regex(r"(/.*?):([0-9]+)(?=\Z|[ ,;)]) ?(.*)", re.ASCII | re.DOTALL)
 
 
 def placed(layer: Layer, code: str, source: str, text: str = "") -> Cause:
-    """A cause at a source: `path:line`, which more may follow, or words such as `kernel command line`."""
+    """Cause at a source. source: `path:line`, optionally with more words, or words such as `kernel command
+    line`."""
     match = _PLACE.match(source)
     file, line, rest = match.groups() if match else ("", "0", source)
     return Cause(layer, code, file, int(line), " ".join(filter(None, (rest, text))))
 
 
 def is_named(place: str, text: str) -> bool:
-    """True if a text contains exactly this place, not as part of a longer one."""
+    """True if the text contains this place as a whole word."""
     return place in text and bool(re.search(rf"(?<![\w/.-]){re.escape(place)}(?![0-9])", text))
 
 
 def told(layer: Layer, code: str, source: str, text: str) -> Cause:
-    """A cause that is a whole sentence. It has the source's place if the sentence contains that place."""
+    """Cause with a whole sentence as text; with the place of the source if the sentence contains it."""
     place = placed(layer, code, source)
     if not place.line or not is_named(f"{place.file}:{place.line}", text):
         return Cause(layer, code, text=text)
@@ -75,7 +75,7 @@ def told(layer: Layer, code: str, source: str, text: str) -> Cause:
 
 
 def sentence(causes: Iterable[Cause]) -> str:
-    """The reason as people read it: one text for all causes."""
+    """All causes as one text for people."""
     text, layer = "", Layer.RUNTIME
     for cause in causes:
         beside = ", as " if cause.code in (SET, MAY_SET) else "; "

@@ -4,41 +4,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Mapping
-
 from ...engine.declared import Declaration
 from ...knobs.containers import parse, schema
 from ...knobs.containers.parse import SHM_SIZE, SYSCTLS, ULIMITS
 from ...knobs.limits import parse as limits_parse
-from ...knobs.limits.parse import LIMITS, Wanted
+from ...knobs.limits.parse import LIMITS
 from ...knobs.sysctl import parse as sysctl_parse
 from ...linux import cgroup_names
 from ...linux.cgroup_names import Job
 from ...model.errors import MlnodeError
-from ...model.record import NamedTuple
 from ...model.schema import Checked
-from ...model.setting import Setting
+from .model import Defaults, Node
 
-if TYPE_CHECKING:
-    from .model import Node
-
-#: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. Those of the kubelet depend
-#: on its version, and are not expected.
+#: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. The kubelet has them
+#: in some versions only, and they are not expected.
 _TOPICS = {
     "podman": (SYSCTLS, ULIMITS, SHM_SIZE),
     "docker": (ULIMITS, SHM_SIZE),
     "crio": (SYSCTLS, ULIMITS),
 }
-
-
-class Defaults(NamedTuple):
-    """topics: the declared ones. sysctls, ulimits: exact values of a dictionary; empty for `auto`, because
-    the areas sysctl and limits have them. shm_size: in bytes; None if it is not declared."""
-
-    topics: frozenset[str] = frozenset()
-    sysctls: Mapping[str, Setting] = {}
-    ulimits: Mapping[str, Wanted] = {}
-    shm_size: int | None = None
 
 
 def declared(node: Node, job: Job) -> Defaults:

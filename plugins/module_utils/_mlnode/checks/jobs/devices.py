@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Sequence
 
 from ...linux import cgroup_files, jobs, uverbs
+from ...linux import ranks as rank_files
 from ...linux.uverbs import Uverbs
 from ...model.errors import HostError, listed, printable
 from ...model.record import NamedTuple, replace
@@ -64,7 +65,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
             place.unknown[name] = printable(files)
         yield from (_subject(place, name).unknown(printable(files)) for name in (GPUS, RAILS))
         return
-    yield from _gpus(place, topology, files)
+    yield from _gpus(place, node, topology, files)
     if not topology.rdma and not uverbs.every(node.host):
         yield _subject(place, RAILS).skip("the node has no RDMA device")
         return
@@ -92,12 +93,26 @@ def _subject(place: Place, name: str) -> Subject:
 # -- GPUs ----------------------------------------------------------------------------------
 
 
-def _gpus(place: Place, topology: Topology, files: Mapping[str, str]) -> Iterator[Check]:
-    """Number of GPUs; a job may have been given a part of them."""
-    count = sum(not path.startswith(_RDMA_FILES) for path in files)
+def _gpus(place: Place, node: Node, topology: Topology, files: Mapping[str, str]) -> Iterator[Check]:
+    """Number of GPUs; a job may have been given a part of them. Raises HostError."""
+    count = len(_seen_gpus(node, topology, files))
     place.values["gpus visible"] = str(count)
     if topology.gpus:
         yield _subject(place, GPUS).skip(f"{count} of {len(topology.gpus)} GPUs are in its /dev")
+
+
+def _seen_gpus(node: Node, topology: Topology, files: Mapping[str, str]) -> set[str]:
+    """Addresses of GPUs; the path of a GPU that is not known. NVIDIA's have a file for rendering as well, and
+    a graphics processor of the board has such a file alone. Raises HostError."""
+    gpus = {gpu.address for gpu in topology.gpus}
+    seen = set()
+    for path, number in files.items():
+        if not path.startswith(_RDMA_FILES):
+            # Another name in a container changes no number of NVIDIA's.
+            own = f"/dev/nvidia{number.partition(':')[2]}" if path.startswith("/dev/nvidia") else path
+            address = rank_files.address(node.host, own)
+            seen.update([address or path] if not gpus or address is None or address in gpus else [])
+    return seen
 
 
 def _computes(place: Place, files: Mapping[str, str]) -> bool:

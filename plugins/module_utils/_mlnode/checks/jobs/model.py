@@ -8,16 +8,26 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ...engine.declared import Declaration
 from ...host.host import Host
+from ...knobs.limits.parse import Wanted
 from ...linux.inside import Environment, Network, Storage
 from ...linux.job_processes import JobProcess
 from ...model.errors import MlnodeError, printable
-from ...model.record import dataclass, field
-from ...model.setting import Value
+from ...model.record import NamedTuple, dataclass, field
+from ...model.setting import Setting, Value
 from ...topology import hardware
 from ...topology.model import Topology
 from ..model import Check, Subject
 from . import ranks
-from .defaults import Defaults
+
+
+class Defaults(NamedTuple):
+    """topics: the declared ones. sysctls, ulimits: exact values of a dictionary; empty for `auto`, because
+    the areas sysctl and limits have them. shm_size: in bytes; None if it is not declared."""
+
+    topics: frozenset[str] = frozenset()
+    sysctls: Mapping[str, Setting] = {}
+    ulimits: Mapping[str, Wanted] = {}
+    shm_size: int | None = None
 
 
 @dataclass(frozen=True)

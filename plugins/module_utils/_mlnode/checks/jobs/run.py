@@ -50,7 +50,7 @@ OPTIONS: Table = {
 
 #: A runtime answers about a container at once, unless its daemon hangs
 _RUNTIME_SECONDS = 5.0
-#: Folder of the file systems of control groups, which is no part of their paths
+#: Folder of the file systems of control groups; their paths begin below it
 _MOUNTS = "/sys/fs/cgroup/"
 _UP = {".", ".."}
 _NUMBER = re.compile(r"[1-9][0-9]{0,9}\Z", re.ASCII)

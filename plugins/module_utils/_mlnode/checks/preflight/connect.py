@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Latency of TCP connections to the peers. Each peer listens during its own preflight.
 
-All nodes run it at the same time, and wait for each other. Only two bytes are ever sent by a client. ASK,
-answered by GREETING, proves that a preflight listens there. DONE reports that this peer has finished
-measuring. All other connections are closed at once.
+All nodes run it at the same time and wait for each other. A client sends one of two bytes. ASK is answered by
+GREETING, which proves that the listener is a preflight. DONE reports the end of the client's measurements.
+All other connections are closed at once.
 
-The kernel measures the latency, from SYN to its answer (tcp(7), TCP_INFO). The clock of this process would
-show how busy this node's CPUs are: of 400 connections between two network namespaces of a loaded machine, 99
-% took up to 47 us for the kernel, and up to 7.9 ms for the process.
+The kernel measures the latency, from SYN to its answer (tcp(7), TCP_INFO). A clock in this process would also
+measure the load of this node: between two network namespaces of a loaded machine, 99 % of 400 connections
+took up to 47 us in the kernel, and up to 7.9 ms in the process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..path_mtu import Peer
 
 NAME = "tcp_connect"
 
-#: Connections to each peer. With 50 the 99th percentile is the slowest of them.
+#: Connections to each peer. The 99th percentile of 50 is the slowest one.
 SAMPLES = 50
 
 #: A maximum above this many medians indicates a queue or a lost packet on the way
@@ -76,16 +76,16 @@ class Samples(NamedTuple):
 class Meeting:
     """The listeners of this node, and its connections to the peers.
 
-    until: its end, in seconds of time.monotonic().
+    until: the end of the meeting, in seconds of time.monotonic().
     """
 
     def __init__(self, peers: Sequence[Peer], port: int, until: float) -> None:
         self.port = port
         self.until = until
-        #: Peer → measured latencies, and peer → why there are none
+        #: Peer → measured latencies, and peer → error of the first connection
         self.samples: dict[Peer, Samples] = {}
         self.missing: dict[Peer, OSError] = {}
-        #: Own address → why this node does not listen on it
+        #: Own address → error of its listener
         self.deaf: dict[str, OSError] = {}
         self._peers = [*dict.fromkeys(peers)]
         self._expected = {_meant(peer.address) for peer in self._peers}
@@ -104,7 +104,7 @@ class Meeting:
 
     def __exit__(self, *_cause: object) -> None:
         for listener in self._listeners:
-            # close() alone would keep it alive while another thread waits for it.
+            # close() alone does not end accept() in another thread.
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
 
@@ -124,7 +124,7 @@ class Meeting:
                 self._answer(connection, _meant(address[0]))
 
     def _answer(self, connection: socket.socket, client: str) -> None:
-        """Answer one connection. Nothing is read from strangers, nor sent to them."""
+        """Answer one connection. Nothing is read from unknown clients, or sent to them."""
         try:
             connection.settimeout(_PATIENCE)
             word = connection.recv(1) if client in self._expected else b""
@@ -221,7 +221,7 @@ class Meeting:
             yield self._judged(peer, samples) if samples else self._unmet(peer, self.missing[peer])
 
     def median(self) -> float | None:
-        """The longest median latency of all peers, in seconds."""
+        """The largest of the peers' median latencies, in seconds; None without a measurement."""
         medians = [_percentile(samples.seconds, 50) for samples in self.samples.values() if samples.seconds]
         return max(medians, default=None)
 

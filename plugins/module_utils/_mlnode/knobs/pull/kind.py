@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind pull: a timer that looks for a new declaration of this node on a web server."""
+"""The kind pull: a timer that fetches new declarations of this node from a web server."""
 
 from __future__ import annotations
 

@@ -82,6 +82,20 @@ def test_helpers_of_a_pod_need_no_rail(
     assert jobs.places[0].values["gpus visible"] == str(len(files))
 
 
+def test_a_gpu_with_several_files_is_one(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for minor, address in enumerate(("0000:13:00.0", "0000:93:00.0", "0000:02:00.0"), 128):
+        node.link(f"/sys/class/drm/renderD{minor}", f"../../devices/pci0/{address}/drm/renderD{minor}")
+    render = {f"dri/renderD{minor}": f"226:{minor}" for minor in (128, 129, 130)}
+    see(monkeypatch, {**GPUS, **render})
+    job(node)
+    jobs = look(node)
+    assert jobs.places[0].values["gpus visible"] == "2"
+    assert named(jobs, "job_gpus").found == "2 of 2 GPUs are in its /dev"
+    # The runtime gave the second GPU the name of the first.
+    see(monkeypatch, {"nvidia0": "195:1", "dri/renderD129": "226:129"})
+    assert look(node).places[0].values["gpus visible"] == "1"
+
+
 def test_a_name_alone_is_no_device(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     see(monkeypatch, {"infiniband/uverbs0": "1:3", "infiniband/uverbs1": "", "nvidia0": ""})
     job(node)

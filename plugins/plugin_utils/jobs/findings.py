@@ -45,7 +45,7 @@ _OF_NODES = "env SLURM_JOB_NUM_NODES"
 
 class Judged(NamedTuple):
     """Findings of a job, the worst first. alike: number of values that all ranks share. ranks_seen: ranks
-    with different numbers, or processes without a number. world: 0 if unknown."""
+    with different numbers below the world size, or processes if none has a number. world: 0 if unknown."""
 
     job: Job
     findings: tuple[Finding, ...]
@@ -65,8 +65,9 @@ def judge(job: Job, unanswered: Sequence[str] = ()) -> Judged:
     findings.sort(key=_rank)
     verdict = next((worst for worst in BAD if any(item.verdict is worst for item in findings)), Verdict.PASS)
     numbers = {rank.number for rank in ranks if rank.number is not None}
-    numbers -= {number for number in numbers if world and number >= world}
-    return Judged(job, tuple(findings), verdict, _alike(compared, ranks), len(numbers) or len(ranks), world)
+    within = {number for number in numbers if not world or number < world}
+    seen = len(within) if numbers else len(ranks)
+    return Judged(job, tuple(findings), verdict, _alike(compared, ranks), seen, world)
 
 
 def _alike(compared: Sequence[tuple[str, Sequence[Finding]]], ranks: Sequence[Rank]) -> int:

@@ -90,7 +90,7 @@ def report(results: Mapping[str, Any], fail_on: str = "unknown") -> Report:
 
 def _without_found(checks: Checks) -> Checks:
     """Without checks of a node for a job that another node has."""
-    # A job may be asked for twice, as by its name and its uid.
+    # A node has two of these checks if a job was asked for twice.
     lacking = Counter(
         target
         for some in checks.values()

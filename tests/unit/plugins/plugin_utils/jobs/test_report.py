@@ -365,6 +365,8 @@ def test_a_rank_with_another_world_is_odd_and_one_above_the_world_is_said() -> N
         ("unknown", "missing", "rank", "rank 10"),
     ]
     assert judged(results).document["jobs"][0]["ranks_seen"] == 31, "without rank 40"
+    alone = judged({"a": answers.answer(answers.place(answers.process(7, 4, 1)))})
+    assert alone.document["jobs"][0]["ranks_seen"] == 0
 
 
 def test_two_jobs_with_the_same_rank_numbers_in_one_place_have_two_world_sizes() -> None:

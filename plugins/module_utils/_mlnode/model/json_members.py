@@ -17,8 +17,8 @@ _BLANKS = regex(r"[ \t\r\n]*")
 
 
 def _no_number(word: str) -> float:
-    """Python's own NaN and Infinity are no JSON."""
-    raise ValueError(f"{word} is no value of JSON")
+    """JSON has neither NaN nor Infinity, which Python takes."""
+    raise ValueError(f"{word} is not a value of JSON")
 
 
 _DECODER = json.JSONDecoder(parse_constant=_no_number)

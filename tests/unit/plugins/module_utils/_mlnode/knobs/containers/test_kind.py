@@ -534,7 +534,7 @@ def test_two_declarations_share_dockers_file(tmp_path: pathlib.Path) -> None:
         ('{"a": 1, "a": 2}', "line 1: a is there twice"),
         ("[]", "line 1: expected '{', got '[]'"),
         ('{\n  "a": 1,\n}', "Expecting value"),
-        ('{"a": NaN}', "NaN is no value of JSON"),
+        ('{"a": NaN}', "NaN is not a value of JSON"),
         ('{"a": ' + "[" * 100000, "expected fewer levels"),
         ("\ufeff{}", "line 1: expected '{'"),
         ('{"default-shm-size": 1073741824}', "line 1: expected default-shm-size as a text in quotes"),

@@ -62,7 +62,7 @@ def entries(text: str) -> Iterator[Entry]:
 
 
 class _Kind(Enum):
-    """Definition of a name. IMPLIED: a table without its own head. DOTTED: a table by a dotted key."""
+    """Definition of a name. IMPLIED: a table without a head. DOTTED: a table by a dotted key."""
 
     VALUE, HEAD, ARRAY, IMPLIED, DOTTED = range(5)
 
@@ -239,7 +239,7 @@ class _Reader:
                 return values
 
     def _inline(self, depth: int) -> dict[str, Any]:
-        """A value of one line, by TOML 1.0."""
+        """The table of one line, as readers of TOML 1.0 have it."""
         table: dict[str, Any] = {}
         self._take(_BLANKS)
         if self._next("}"):

@@ -17,7 +17,7 @@ _BLANKS = regex(r"[ \t\r\n]*")
 
 
 def _no_number(word: str) -> float:
-    """JSON has no NaN and no Infinity."""
+    """JSON has neither NaN nor Infinity, which Python takes."""
     raise ValueError(f"{word} is not a value of JSON")
 
 

@@ -181,7 +181,7 @@ def _member(host: Host, path: str, key: str) -> settings_yaml.Member | None:
     except ValueError as error:
         raise HostError("understand", path, None, str(error)) from error
     if member is not None and key != _GATES and _has_null(member.value):
-        words = f"line {member.line}: {key}: expected values, got null, which removes those of earlier files"
+        words = f"line {member.line}: {key}: expected values, got null, which removes earlier values"
         raise HostError("understand", path, None, words)
     return member
 
@@ -192,7 +192,8 @@ def _has_null(raw: Any) -> bool:
 
 
 def _written(host: Host, own: str, key: str) -> settings_yaml.Member | None:
-    """Of mlnode's file; None if it is damaged, as the next run writes it again. Raises HostError."""
+    """The member of mlnode's file; None if it is damaged, as the next run writes it again. Raises
+    HostError."""
     try:
         return _member(host, own, key) if own else None
     except HostError as error:

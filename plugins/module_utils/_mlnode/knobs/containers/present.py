@@ -13,7 +13,7 @@ from .kubelet import ALLOWED
 from .parse import SYSCTLS
 from .runtime import Runtime
 
-#: These start a pod together. The value of the first one counts: values of a pod replace CRI-O's
+#: These start a pod together. The value of the first one counts: a pod's values replace CRI-O's
 _PODS = ("kubelet", "crio", "containerd")
 
 

@@ -22,8 +22,8 @@ from ...model.setting import Setting
 if TYPE_CHECKING:
     from .model import Node
 
-#: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. Those of the kubelet depend
-#: on its version, and are not expected.
+#: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. The defaults of the kubelet
+#: depend on its version, and are not expected.
 _TOPICS = {
     "podman": (SYSCTLS, ULIMITS, SHM_SIZE),
     "docker": (ULIMITS, SHM_SIZE),

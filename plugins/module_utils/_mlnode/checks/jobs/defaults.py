@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Mapping
+from typing import Callable, Mapping, Sequence
 
 from ...engine.declared import Declaration
 from ...knobs.containers import parse, schema
@@ -18,9 +18,6 @@ from ...model.errors import MlnodeError
 from ...model.record import NamedTuple
 from ...model.schema import Checked
 from ...model.setting import Setting
-
-if TYPE_CHECKING:
-    from .model import Node
 
 #: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. The defaults of the kubelet
 #: depend on its version, and are not expected.
@@ -41,12 +38,16 @@ class Defaults(NamedTuple):
     shm_size: int | None = None
 
 
-def declared(node: Node, job: Job) -> Defaults:
+#: Takes a declaration, its area and the reason why that cannot be used
+Unclear = Callable[[Declaration, str, MlnodeError], None]
+
+
+def declared(declarations: Sequence[Declaration], job: Job, unclear: Unclear) -> Defaults:
     """Defaults for a job."""
     known = _TOPICS.get(job.runtime, ()) if job.kind in (cgroup_names.CONTAINER, cgroup_names.POD) else ()
     defaults = Defaults()
-    for declaration in node.declarations if known else ():
-        spec = _spec(node, declaration)
+    for declaration in declarations if known else ():
+        spec = _spec(declaration, unclear)
         if job.runtime not in spec.get("runtimes", schema.RUNTIMES):
             continue
         for topic in known:
@@ -55,12 +56,12 @@ def declared(node: Node, job: Job) -> Defaults:
     return defaults
 
 
-def _spec(node: Node, declaration: Declaration) -> Checked:
+def _spec(declaration: Declaration, unclear: Unclear) -> Checked:
     try:
         spec = declaration.checked_spec(parse.KIND, schema.OPTIONS)
         parse.parse(spec)
     except MlnodeError as error:
-        node.unclear(declaration, parse.KIND, error)
+        unclear(declaration, parse.KIND, error)
         return Checked()
     return spec
 

@@ -148,6 +148,10 @@ class Node:
         line = f"{declaration.path}: {area}: {error}"
         self.errors += [] if line in self.errors else [line]
 
+    def undeclared(self, subject: Subject, words: str) -> Check:
+        """Check without a declared value; unknown if a declaration cannot be used."""
+        return subject.unknown("a declaration cannot be used") if self.errors else subject.skip(words)
+
     @property
     def topology(self) -> Topology:
         """Raises HostError."""

@@ -91,7 +91,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     owned = _wanted(place, node)
     subject = place.subject(NAME, source="/proc/sys in its namespaces")
     if not owned:
-        yield subject.skip("no declared key has a value for each namespace")
+        yield node.undeclared(subject, "no declared key has a value for each namespace")
         return
     good: list[str] = []
     absent: list[str] = []

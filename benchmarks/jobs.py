@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Costs of `mlnode job` on this machine, beside `mlnode check`. The jobs hold a stand-in for a GPU, in
+"""Costs of `mlnode job` and `mlnode check` on this machine. The jobs hold a stand-in for a GPU, in
 namespaces that end with the measurement; no value of this machine changes."""
 
 from __future__ import annotations

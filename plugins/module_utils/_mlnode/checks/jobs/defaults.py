@@ -4,20 +4,23 @@
 
 from __future__ import annotations
 
+from typing import Callable, Mapping, Sequence
+
 from ...engine.declared import Declaration
 from ...knobs.containers import parse, schema
 from ...knobs.containers.parse import SHM_SIZE, SYSCTLS, ULIMITS
 from ...knobs.limits import parse as limits_parse
-from ...knobs.limits.parse import LIMITS
+from ...knobs.limits.parse import LIMITS, Wanted
 from ...knobs.sysctl import parse as sysctl_parse
 from ...linux import cgroup_names
 from ...linux.cgroup_names import Job
 from ...model.errors import MlnodeError
+from ...model.record import NamedTuple
 from ...model.schema import Checked
-from .model import Defaults, Node
+from ...model.setting import Setting
 
-#: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. The kubelet has them
-#: in some versions only, and they are not expected.
+#: Runtime → the topics that it has defaults for, as in docs/knobs/containers.md. The defaults of the kubelet
+#: depend on its version, and are not expected.
 _TOPICS = {
     "podman": (SYSCTLS, ULIMITS, SHM_SIZE),
     "docker": (ULIMITS, SHM_SIZE),
@@ -25,12 +28,26 @@ _TOPICS = {
 }
 
 
-def declared(node: Node, job: Job) -> Defaults:
+class Defaults(NamedTuple):
+    """topics: the declared ones. sysctls, ulimits: exact values of a dictionary; empty for `auto`, because
+    the areas sysctl and limits have them. shm_size: in bytes; None if it is not declared."""
+
+    topics: frozenset[str] = frozenset()
+    sysctls: Mapping[str, Setting] = {}
+    ulimits: Mapping[str, Wanted] = {}
+    shm_size: int | None = None
+
+
+#: Takes a declaration, its area and the reason why that cannot be used
+Unclear = Callable[[Declaration, str, MlnodeError], None]
+
+
+def declared(declarations: Sequence[Declaration], job: Job, unclear: Unclear) -> Defaults:
     """Defaults for a job."""
     known = _TOPICS.get(job.runtime, ()) if job.kind in (cgroup_names.CONTAINER, cgroup_names.POD) else ()
     defaults = Defaults()
-    for declaration in node.declarations if known else ():
-        spec = _spec(node, declaration)
+    for declaration in declarations if known else ():
+        spec = _spec(declaration, unclear)
         if job.runtime not in spec.get("runtimes", schema.RUNTIMES):
             continue
         for topic in known:
@@ -39,12 +56,12 @@ def declared(node: Node, job: Job) -> Defaults:
     return defaults
 
 
-def _spec(node: Node, declaration: Declaration) -> Checked:
+def _spec(declaration: Declaration, unclear: Unclear) -> Checked:
     try:
         spec = declaration.checked_spec(parse.KIND, schema.OPTIONS)
         parse.parse(spec)
     except MlnodeError as error:
-        node.unclear(declaration, parse.KIND, error)
+        unclear(declaration, parse.KIND, error)
         return Checked()
     return spec
 

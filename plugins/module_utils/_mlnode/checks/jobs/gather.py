@@ -62,7 +62,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
                 sharers=sharers[_files(group[0])],
                 pod=pods.get(group[0].job.id, "") if group[0].job.kind == POD else "",
                 devices=inside.devices_of(files),
-                defaults=defaults.declared(node, group[0].job),
+                defaults=defaults.declared(node.declarations, group[0].job, node.unclear),
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
     return _with_confs(node, made)

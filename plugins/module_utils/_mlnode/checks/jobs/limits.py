@@ -39,7 +39,8 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         return  # all of its processes have ended
     if not wants:
         source = f"/proc/{place.first.pid}/limits"
-        yield place.subject(NAME, source=source).skip(f"no limit is declared for {_words(place)}")
+        subject = place.subject(NAME, source=source)
+        yield node.undeclared(subject, f"no limit is declared for {_words(place)}")
         return
     for name, want in wants.items():
         yield from _limit(place, LIMITS[name], want, rows)
@@ -88,7 +89,7 @@ def _limit(place: Place, limit: Limit, want: Wanted, rows: dict[int, dict[str, V
             continue
         amount = _amount(value.text)
         verdict = Verdict.PASS if _fits(amount, want) else Verdict.FAIL
-        advice = remedy.limit(place, limit, want.amount) if verdict is Verdict.FAIL else ""
+        advice = remedy.limit(place, limit, _remedy(amount, want)) if verdict is Verdict.FAIL else ""
         yield subject.made(verdict, f"{limit.name} {amount}", target=target, advice=advice)
 
 
@@ -96,6 +97,14 @@ def _amount(text: str) -> Amount:
     """Soft and hard limit as the kernel prints them, which may be less than a declaration may ask for."""
     soft, hard = (values.number(word) for word in text.split(":"))
     return Amount(soft, hard)
+
+
+def _remedy(amount: Amount, want: Wanted) -> Amount:
+    """The declared amount, which lowers no limit unless it is exact."""
+    if want.exact:
+        return want.amount
+    pairs = zip(amount, want.amount)
+    return Amount(*(least if parse.is_within(number, least) else number for number, least in pairs))
 
 
 def _fits(amount: Amount, want: Wanted) -> bool:

@@ -8,26 +8,16 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from ...engine.declared import Declaration
 from ...host.host import Host
-from ...knobs.limits.parse import Wanted
 from ...linux.inside import Environment, Network, Storage
 from ...linux.job_processes import JobProcess
 from ...model.errors import MlnodeError, printable
-from ...model.record import NamedTuple, dataclass, field
-from ...model.setting import Setting, Value
+from ...model.record import dataclass, field
+from ...model.setting import Value
 from ...topology import hardware
 from ...topology.model import Topology
 from ..model import Check, Subject
 from . import ranks
-
-
-class Defaults(NamedTuple):
-    """topics: the declared ones. sysctls, ulimits: exact values of a dictionary; empty for `auto`, because
-    the areas sysctl and limits have them. shm_size: in bytes; None if it is not declared."""
-
-    topics: frozenset[str] = frozenset()
-    sysctls: Mapping[str, Setting] = {}
-    ulimits: Mapping[str, Wanted] = {}
-    shm_size: int | None = None
+from .defaults import Defaults
 
 
 @dataclass(frozen=True)
@@ -157,6 +147,10 @@ class Node:
         """Note an area of a declaration that cannot be used."""
         line = f"{declaration.path}: {area}: {error}"
         self.errors += [] if line in self.errors else [line]
+
+    def undeclared(self, subject: Subject, words: str) -> Check:
+        """Check without a declared value; unknown if a declaration cannot be used."""
+        return subject.unknown("a declaration cannot be used") if self.errors else subject.skip(words)
 
     @property
     def topology(self) -> Topology:

@@ -128,7 +128,7 @@ def _group(
     if good:
         yield subject.made(Verdict.PASS, listed(good), expected="as declared")
     if not wants:
-        yield subject.skip("no variable of NCCL is declared")
+        yield node.undeclared(subject, "no variable of NCCL is declared")
     yield from _lint(place, node, variables, processes)
 
 

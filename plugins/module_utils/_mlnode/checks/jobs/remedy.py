@@ -231,8 +231,8 @@ def gids(place: Place) -> str:
 
 
 def exclusive(place: Place, device: str) -> str:
-    """A new mode is refused (EBUSY) while there is another network namespace
-    (drivers/infiniband/core/device.c: rdma_compatdev_set)."""
+    """A new mode is refused (EBUSY) while there is another network namespace (rdma_compatdev_set of
+    drivers/infiniband/core/device.c)."""
     return (
         f"rdma dev set {device} netns /proc/{place.first.pid}/ns/net, as the CNI plugin rdma does; or share "
         "devices from the next boot on: options ib_core netns_mode=1 in /etc/modprobe.d"

@@ -19,6 +19,7 @@ from ...model.record import NamedTuple
 from ...model.setting import Setting
 from ..model import Check, Verdict
 from . import defaults, remedy
+from .defaults import Defaults
 from .model import Node, Place
 
 NAME = "job_sysctl"
@@ -68,12 +69,12 @@ def paths(node: Node) -> list[str]:
 
 
 def _of_containers(node: Node) -> list[str]:
-    settings = (
-        setting
-        for runtime in RUNTIMES
-        for setting in defaults.declared(node, Job(CONTAINER, "", "", runtime)).sysctls.values()
-    )
+    settings = (setting for runtime in RUNTIMES for setting in _defaults(node, runtime).sysctls.values())
     return [setting.path for setting in settings]
+
+
+def _defaults(node: Node, runtime: str) -> Defaults:
+    return defaults.declared(node.declarations, Job(CONTAINER, "", "", runtime), node.unclear)
 
 
 def _wanted(place: Place, node: Node) -> list[Own]:
@@ -90,7 +91,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     owned = _wanted(place, node)
     subject = place.subject(NAME, source="/proc/sys in its namespaces")
     if not owned:
-        yield subject.skip("no declared key has a value for each namespace")
+        yield node.undeclared(subject, "no declared key has a value for each namespace")
         return
     good: list[str] = []
     absent: list[str] = []

@@ -57,7 +57,10 @@ def test_a_faulty_declaration_is_unknown(node: Machine, area: str) -> None:
     declare(node, **{area: {"no_such_option": 1}})
     if not area:
         node.put("/etc/mlnode/declared.d/node.json", "{")
-    ((target, verdict, _expected, found),) = of(look(node), "job_declaration")
+    jobs = look(node)
+    ((target, verdict, _expected, found),) = of(jobs, "job_declaration")
+    subject = {"sysctl": "job_sysctl", "nccl": "job_nccl"}.get(area, "job_limit")
+    assert [check[1] for check in of(jobs, subject)] == ["unknown"]
     assert (target, verdict) == ("node", "unknown")
     assert found.startswith("/etc/mlnode/declared.d/node.json")
     assert area in found
@@ -181,81 +184,11 @@ def test_values_of_namespaces_that_cannot_be_entered_are_unknown(node: Machine) 
 # -- limits --------------------------------------------------------------------------------
 
 
-def test_limits_by_the_way_a_job_was_started(node: Machine) -> None:
-    declare(node, limits={"nofile": {"login": 2048, "systemd": 4096, "services": 8192, "slurmd": 16384}})
-    groups = {
-        20: "/user.slice/user-0.slice/session-3.scope",
-        21: "/system.slice/vllm.service",
-        22: f"/system.slice/docker-{CONTAINER}.scope",
-        23: SLURM.format(0),
-        24: f"/machine.slice/libpod-{CONTAINER}.scope",
-    }
-    for pid, group in groups.items():
-        process(node, pid, "python", "/dev/nvidia0", cgroup=group, user=1000)
-    expected = {target: want for target, _verdict, want, _found in of(look(node), "job_limit")}
-    assert expected == {
-        "session 3 (pid 20)": ">= 2048",
-        "unit vllm.service (pid 21)": ">= 4096",
-        "container 3f2c3f2c3f2c (pid 22)": ">= 8192",
-        "Slurm job 4711 (pid 23)": ">= 16384",
-        "container 3f2c3f2c3f2c (pid 24)": ">= 2048",
-    }
-
-
-@pytest.mark.parametrize(
-    ("declared", "nofile", "verdict"),
-    [
-        ("1024:2048", "1024                 2048                ", "pass"),
-        ("1024:2048", "1024                 1048576             ", "pass"),
-        ("1024:2048", "1024                 2047                ", "fail"),
-        ("1024:2048", "1023                 2048                ", "fail"),
-        ({"exactly": "1024:2048"}, "1024                 2049                ", "fail"),
-        ({"exactly": "1024:2048"}, "1024                 2048                ", "pass"),
-    ],
-)
-def test_a_limit_is_a_minimum_unless_it_is_exact(
-    node: Machine, declared: Any, nofile: str, verdict: str
-) -> None:
-    declare(node, limits={"nofile": declared})
-    process(node, 20, "python", "/dev/nvidia0", nofile=nofile)
-    ((_target, found, _expected, _found),) = of(look(node), "job_limit")
-    assert found == verdict
-
-
-def test_ranks_of_a_job_with_the_same_limit_are_one_check(node: Machine) -> None:
-    declare(node, limits={"memlock": "unlimited"})
-    for rank in range(4):
-        memlock = (
-            "unlimited            unlimited           "
-            if rank == 2
-            else "8388608              8388608             "
-        )
-        process(node, 20 + rank, "python", "/dev/nvidia0", cgroup=SLURM.format(rank), memlock=memlock)
-    jobs = look(node)
-    assert of(jobs, "job_limit") == [
-        ("Slurm job 4711 (pid 20 and 2 more)", "fail", "unlimited", "memlock 8388608"),
-        ("Slurm job 4711 (pid 22)", "pass", "unlimited", "memlock unlimited"),
-    ]
-    assert "PropagateResourceLimitsExcept=MEMLOCK" in jobs.checks[0].advice
-    assert len(jobs.places) == 4
-
-
 def test_processes_without_a_job_are_not_one(node: Machine) -> None:
     declare(node, limits={"memlock": "unlimited"})
     for pid in (20, 21):
         process(node, pid, "python", "/dev/nvidia0", cgroup="/", namespaces={"net": pid})
     assert len(of(look(node), "job_limit")) == 2
-
-
-def test_a_limit_that_cannot_be_read_is_unknown(node: Machine) -> None:
-    declare(node, limits={"memlock": "unlimited"})
-    process(node, 20, "python", "/dev/nvidia0")
-    node.unreadable = {"/proc/20/limits": errno.EACCES}
-    ((_target, verdict, _expected, found),) = of(look(node), "job_limit")
-    assert verdict == "unknown"
-    assert found.startswith("memlock: cannot read /proc/20/limits")
-    node.unreadable = {"/proc/20/limits": errno.ESRCH}  # it has ended
-    assert of(look(node), "job_limit") == []
 
 
 # -- NCCL ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.effort import EFFORT
 pytestmark = pytest.mark.robustness
 
 #: Experiments of a cell, and of the one with the promised numbers
-RUNS, PROMISE = 150 * EFFORT, 2000 * EFFORT
+RUNS, PROMISE = 60 * EFFORT, 600 * EFFORT
 #: Designs of a cell: each is used by several experiments
 DESIGNS = 15
 
@@ -126,7 +126,7 @@ HOLDS = [
 def test_three_percent_are_found_among_eight_areas_in_24_phases() -> None:
     found, false = counts(Cell(effects=(0.03,)), PROMISE)
     assert PROMISE - found <= most(PROMISE)
-    assert false < 0.05 * PROMISE
+    assert false <= most(PROMISE)
 
 
 def test_without_effects_five_of_100_experiments_at_most_find_one() -> None:

@@ -25,7 +25,7 @@ _PATTERN = regex(r":([0-9]{1,9}|N)/([0-9]{1,9}|N)\Z", re.ASCII)
 
 
 class Word(NamedTuple):
-    """A word that the kernel obeys. flags: of FLAGS, empty for irqaffinity. cpus: ascending."""
+    """A word that the kernel obeys. flags: of DOMAIN, NOHZ, MANAGED; empty for irqaffinity. cpus: sorted."""
 
     text: str
     key: str
@@ -140,10 +140,6 @@ def _flags(value: str) -> tuple[tuple[str, ...], str]:
         elif not re.match(r"[A-Za-z_]+\Z", flag):
             raise ValueError(f"{flag[:40]!r} is not a flag")
     return tuple(dict.fromkeys(flags)) or (DOMAIN,), value
-
-
-def named(words: Sequence[Word]) -> str:
-    return " ".join(word.text for word in words)
 
 
 def readable(cpus: Iterable[int]) -> str:

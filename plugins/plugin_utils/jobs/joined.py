@@ -30,8 +30,8 @@ _LOOPBACK = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 
-#: Kinds with ids of 36 or 64 characters, and the digits that docker and podman show
-_LONG, _SHOWN = (_POD, "container"), 12
+#: Ids of 36 or 64 characters, and the digits that docker and podman show; LXC has names
+_LONG, _SHOWN = re.compile(r"[0-9a-f-]{32,64}\Z", re.ASCII), 12
 
 #: Least share of its world in a part that is a separate job: the majority of odd.py
 _PART, _OF = 2, 3
@@ -115,7 +115,7 @@ def _together(place: Place) -> _Together | None:
 
 def _of_one_id(places: Sequence[Place]) -> list[Job]:
     first = places[0]
-    short = first.id[:_SHOWN] if first.kind in _LONG else first.id
+    short = first.id[:_SHOWN] if _LONG.match(first.id) else first.id
     name = first.id if first.kind == SLURM else f"{short} on {first.node}"
     parts = _starts(places) if first.kind == SLURM else [places]
     numbers = [f" ({at} of {len(parts)})" if parts[1:] else "" for at in range(1, len(parts) + 1)]

@@ -135,5 +135,10 @@ def of_path(path: str) -> Job:
     return Job(UNIT, unit.group(1)) if unit else Job(OTHER, path)
 
 
+def is_in_service(path: str) -> bool:
+    """True for a container of Podman that a unit of root started in its own group."""
+    return _SPLIT.match(path) is not None
+
+
 def _container(match: re.Match[str]) -> Job:
     return Job(CONTAINER, match.group(2), match.group(2), _RUNTIMES[match.group(1)])

@@ -200,10 +200,13 @@ def _step(host: Host, pid: int, slurm: set[int]) -> str:
 
 
 def _held(host: Host, pid: int) -> set[str]:
-    """Open devices of a process."""
+    """Open devices of a process. Raises HostError, also if only its other threads show them."""
     folder = f"/proc/{pid}/fd"
+    names = host.names(folder)
+    if not names and len(host.names(f"/proc/{pid}/task")) > 1 and _is_zombie(host, pid):
+        raise HostError("list", folder, None, "its main thread has ended, and others still run")
     devices = set()
-    for name in host.names(folder):
+    for name in names:
         try:
             target = host.link_target(f"{folder}/{name}")
         except HostError as error:
@@ -214,6 +217,10 @@ def _held(host: Host, pid: int) -> set[str]:
         if match and target[: match.start()] in ("", _chroot(host, pid)):
             devices.add(match.group(1))
     return devices
+
+
+def _is_zombie(host: Host, pid: int) -> bool:
+    return host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["Z"]
 
 
 def _chroot(host: Host, pid: int) -> str:

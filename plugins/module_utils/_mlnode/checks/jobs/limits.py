@@ -12,7 +12,6 @@ from ...knobs.limits import auto, parse, schema
 from ...knobs.limits.kind import kind
 from ...knobs.limits.parse import ALL, LIMITS, LOGIN, MANAGER, SERVICES, Amount, Limit, Wanted
 from ...linux import cgroup_names, daemons, jobs
-from ...linux.cgroup_names import Job
 from ...model import values
 from ...model.errors import HostError, MlnodeError, printable
 from ...model.setting import Value
@@ -26,7 +25,7 @@ _UNLIMITED = Amount(None, None)
 _KEYS = {name: (f"limit {name} soft", f"limit {name} hard") for name in LIMITS}
 
 #: Runtime of a container → the service that its limits come from. Podman has no daemon: the limits of its
-#: caller count.
+#: caller count, such as a login or the unit of Quadlet.
 _SERVICES = {"docker": "docker", "containerd": "containerd", "crio": "crio"}
 #: Runtimes whose containers a service of systemd starts
 _MACHINES = ("lxc", "nspawn")
@@ -116,7 +115,7 @@ def _fits(amount: Amount, want: Wanted) -> bool:
 
 def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
     """Limit → its declared amount for this job."""
-    scope, service = _scope(place.first.job, ULIMITS in place.defaults.topics)
+    scope, service = _scope(place)
     amounts_wanted: dict[str, Wanted] = {}
     for declaration in node.declarations:
         try:
@@ -141,22 +140,23 @@ def _domains(place: Place, scope: str) -> tuple[str, ...]:
     return ("root",) if place.first.ids.user == 0 else ("*",)
 
 
-def _scope(job: Job, as_services: bool) -> tuple[str, str]:
-    """Scope of the declaration that a job's limits come from, and its service. as_services: the area
-    containers gives containers the limits of services."""
+def _scope(place: Place) -> tuple[str, str]:
+    """Scope of the declaration that a job's limits come from, and its service."""
+    job = place.first.job
     if job.kind == cgroup_names.SLURM:
         return SERVICES, "slurmd"
     if job.kind == cgroup_names.POD:
         return SERVICES, _SERVICES.get(job.runtime, "containerd")
     if job.runtime in _SERVICES:
         return SERVICES, _SERVICES[job.runtime]
-    if as_services:
+    if ULIMITS in place.defaults.topics:
         return SERVICES, ""
     # systemd starts services; the processes of a scope have the limits of their caller (systemd.scope(5)).
-    by_manager = job.kind == cgroup_names.UNIT and not job.id.endswith(".scope")
-    return (MANAGER, "") if by_manager or job.runtime in _MACHINES else (LOGIN, "")
+    is_service = job.kind == cgroup_names.UNIT and not job.id.endswith(".scope")
+    by_manager = is_service or job.runtime in _MACHINES or cgroup_names.is_in_service(place.first.group.path)
+    return (MANAGER, "") if by_manager else (LOGIN, "")
 
 
 def _words(place: Place) -> str:
-    scope, service = _scope(place.first.job, ULIMITS in place.defaults.topics)
+    scope, service = _scope(place)
     return f"the service {service}" if service else "logins" if scope == LOGIN else "services"

@@ -160,6 +160,12 @@ def _choice(words: Sequence[_Word]) -> Choice:
     return Choice(pids, **{field: tuple(ids) for field, ids in by_field.items()})
 
 
+#: Field of Choice → another way to choose its processes
+_ADVICE = {
+    "containers": "name a process with --pid if it runs: its control group may not have the id",
+}
+
+
 def _general(
     node: Node, seen: job_processes.Seen, words: Sequence[_Word], places: Sequence[Place]
 ) -> Iterator[Check]:
@@ -169,7 +175,7 @@ def _general(
         about = Subject(ASKED, printable(word.label), "/proc")
         pids = {pid for identity in word.ids for pid in seen.met.get((word.field, identity), ())}
         if not pids:
-            yield about.unknown("no such process here")
+            yield about.unknown("no such process here", advice=_ADVICE.get(word.field, ""))
         elif not pids & looked_at and not seen.unseen:
             yield about.unknown("it ended meanwhile, or is a thread of the kernel")
     if seen.unseen:

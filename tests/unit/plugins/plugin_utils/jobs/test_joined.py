@@ -130,9 +130,12 @@ def test_equal_ids_of_containers_on_two_nodes_are_two_jobs() -> None:
     assert [*found] == ["container 3f3f3f3f3f3f on a", "container 3f3f3f3f3f3f on b"]
 
 
-def test_a_unit_has_its_whole_name() -> None:
-    place = answers.place(answers.process(None, None, 7), kind="unit", name="a-long-name.service")
-    assert [*jobs({"a": [place]})] == ["unit a-long-name.service on a"]
+@pytest.mark.parametrize(
+    ("kind", "name"), [("unit", "a-long-name.service"), ("container", "training-of-lxc-1")]
+)
+def test_a_unit_and_a_named_container_have_their_whole_name(kind: str, name: str) -> None:
+    place = answers.place(answers.process(None, None, 7), kind=kind, name=name)
+    assert [*jobs({"a": [place]})] == [f"{kind} {name} on a"]
 
 
 def test_ids_with_the_same_beginning_have_different_names() -> None:

@@ -73,6 +73,22 @@ def test_a_device_whose_node_was_removed_is_held_all_the_same(node: Busy) -> Non
     assert jobs.running(node) == ["pid 812 (python3) holds /dev/nvidia0"]
 
 
+@pytest.mark.parametrize(
+    ("state", "threads", "found"),
+    [("Z", (812, 813), True), ("Z", (812,), False), ("S", (812, 813), False)],
+)
+def test_a_process_without_its_main_thread_may_hold_a_device(
+    node: Busy, state: str, threads: tuple[int, ...], found: bool
+) -> None:
+    """An ended thread has given up its files (kernel/exit.c: exit_files); its siblings still have them."""
+    run(node, 812, "a) Z b")
+    node.put("/proc/812/stat", f"812 (a) Z b) {state} 1 1\n")
+    for thread in threads:
+        os.makedirs(f"{node.root}/proc/812/task/{thread}")
+    unseen = ["1 process that cannot be looked into: its main thread has ended, and others still run"]
+    assert jobs.running(node) == (unseen if found else [])
+
+
 def test_a_device_below_the_own_root_folder_is_held(node: Busy) -> None:
     run(node, 812, "python3", "/srv/image/dev/nvidia0")
     node.link("/proc/812/root", "/srv/image")

@@ -29,6 +29,10 @@ def test_limits_by_the_way_a_job_was_started(node: Machine) -> None:
         22: f"/system.slice/docker-{CONTAINER}.scope",
         23: SLURM.format(0),
         24: f"/machine.slice/libpod-{CONTAINER}.scope",
+        25: f"/system.slice/vllm.service/libpod-payload-{'5a' * 32}",
+        26: f"/user.slice/user-1.slice/user@1.service/app.slice/x.service/libpod-payload-{'6a' * 32}",
+        27: "/system.slice/run-r1.scope",
+        28: "/lxc.payload.train/x.service",
     }
     for pid, group in groups.items():
         process(node, pid, "python", "/dev/nvidia0", cgroup=group, user=1000)
@@ -39,6 +43,10 @@ def test_limits_by_the_way_a_job_was_started(node: Machine) -> None:
         "container 3f2c3f2c3f2c (pid 22)": ">= 8192",
         "Slurm job 4711 (pid 23)": ">= 16384",
         "container 3f2c3f2c3f2c (pid 24)": ">= 2048",
+        "container 5a5a5a5a5a5a (pid 25)": ">= 4096",
+        "container 6a6a6a6a6a6a (pid 26)": ">= 2048",
+        "unit run-r1.scope (pid 27)": ">= 2048",
+        "container train (pid 28)": ">= 4096",
     }
 
 

@@ -21,6 +21,7 @@ _NEW_FILES = {
     "cgroup.type": "domain",
     "cpu.max": "max 100000",
     "cpu.stat": "usage_usec 9\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0",
+    "cpuset.cpus.effective": "0-7",
     "memory.max": "max",
     "memory.high": "max",
     "memory.current": "1048576",
@@ -34,6 +35,7 @@ _NEW_FILES = {
     "hugetlb.2MB.events.local": "max 0",
 }
 _OLD_FILES = {
+    "cpuset": {"cpuset.effective_cpus": "0-7"},
     "cpu": {
         "cpu.cfs_quota_us": "-1",
         "cpu.cfs_period_us": "100000",
@@ -81,7 +83,7 @@ def mount(machine: Machine, *old: str, top: str = "/") -> None:
 
 def group(machine: Machine, path: str, files: Mapping[str, str] | None = None) -> None:
     """A group of version 2 and its ancestors, without limits apart from these files of its own."""
-    parts = path.strip("/").split("/")
+    parts = [part for part in path.split("/") if part]
     for number in range(1, len(parts) + 1):
         here = folder("/" + "/".join(parts[:number]))
         for name, text in _NEW_FILES.items():
@@ -91,9 +93,15 @@ def group(machine: Machine, path: str, files: Mapping[str, str] | None = None) -
         machine.put(f"{folder(path)}/{name}", f"{text}\n")
 
 
+def hide(machine: Machine) -> None:
+    """Make the mount show a group as its top, as in a container with its own namespace of them."""
+    for name, text in _NEW_FILES.items():
+        machine.put(f"{TOP}/{name}", f"{text}\n")
+
+
 def old_group(machine: Machine, controllers: str, path: str, files: Mapping[str, str] | None = None) -> None:
     """The same for one hierarchy of version 1."""
-    parts = path.strip("/").split("/")
+    parts = [part for part in path.split("/") if part]
     own = {name: text for name in controllers.split(",") for name, text in _OLD_FILES.get(name, {}).items()}
     for number in range(1, len(parts) + 1):
         here = folder("/" + "/".join(parts[:number]), controllers)

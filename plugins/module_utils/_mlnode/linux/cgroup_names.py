@@ -71,17 +71,18 @@ class Job(NamedTuple):
 
 
 class Group(NamedTuple):
-    """path: as the file shows it."""
+    """path: as the file shows it. text: all of the file, which differs between groups of any hierarchy."""
 
     path: str
     job: Job
+    text: str = ""
 
 
 @functools.lru_cache(maxsize=1024)  # the processes of a container share their text
 def of(text: str) -> Group:
     """The group of a process, from its /proc/PID/cgroup."""
     paths = _ROW.findall(text) or ["/"]
-    groups = [Group(path, of_path(path)) for path in paths]
+    groups = [Group(path, of_path(path), text) for path in paths]
     # The last of several with the same job: version 2 comes last.
     return min(reversed(groups), key=lambda group: _ORDER.index(group.job.kind))
 

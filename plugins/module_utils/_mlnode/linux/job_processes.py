@@ -133,7 +133,7 @@ def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, st
     group = cgroup_names.of(host.text(f"/proc/{pid}/cgroup"))
     if name == _STEP_NAME and group.job.kind == cgroup_names.SLURM:
         return hits
-    job = _job(host, pid, group) if choice.slurm_jobs else group.job
+    job = _job(host, _birth(host, pid)[1], group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
         ("cgroups", choice.cgroups, lambda path: f"{group.path}/".startswith(f"{path.rstrip('/')}/")),
         ("containers", choice.containers, job.container.startswith),
@@ -147,17 +147,12 @@ def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, st
 _UNSURE = (cgroup_names.UNIT, cgroup_names.SESSION, cgroup_names.OTHER)
 
 
-def _job(host: Host, pid: int, group: Group) -> Job:
-    """The job of a process, by its parents if its control group shows none. Raises HostError."""
-    return (_of_step(host, pid) if group.job.kind in _UNSURE else None) or group.job
-
-
 def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess:
     """The work of linux/inside.py compares the start again. Raises HostError."""
     folder = f"/proc/{pid}"
-    started = start_of(host, pid)
+    started, parent = _birth(host, pid)
     group = cgroup_names.of(host.read(f"{folder}/cgroup"))
-    group = group._replace(job=_job(host, pid, group))
+    group = group._replace(job=_job(host, parent, group))
     namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
     root = host.link_target(f"{folder}/root")
     if not all((*namespaces, root)):  # a zombie has none
@@ -165,18 +160,19 @@ def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess
     return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, namespaces, root)
 
 
-def _stat(host: Host, pid: int) -> list[str]:
-    """Fields after the name, which may hold brackets and blanks itself. Raises HostError."""
+def _birth(host: Host, pid: int) -> tuple[str, int]:
+    """Start and parent of a process. Raises HostError."""
     path = f"/proc/{pid}/stat"
+    # The name before the last bracket may hold brackets and blanks itself.
     fields = host.read(path).rpartition(")")[2].split()
     if len(fields) <= _STARTED:
         raise HostError("understand", path, None, f"expected {_STARTED + 1} fields, got {len(fields)}")
-    return fields
+    return fields[_STARTED], int(fields[_PARENT])
 
 
 def start_of(host: Host, pid: int) -> str:
     """Raises HostError."""
-    return _stat(host, pid)[_STARTED]
+    return _birth(host, pid)[0]
 
 
 def _ids(host: Host, pid: int) -> Ids:
@@ -189,32 +185,29 @@ def _ids(host: Host, pid: int) -> Ids:
     return Ids(rows["Uid"][3], rows["Gid"][3], tuple(rows.get("Groups", ())))
 
 
-def _of_step(host: Host, pid: int) -> Job | None:
-    """The Slurm job of a process with a step's daemon among its parents, as with
-    ProctrackType=proctrack/linuxproc."""
-    for _generation in range(_MOST_PARENTS):
-        try:
-            pid = int(_stat(host, pid)[_PARENT])
-        except HostError as error:
-            if jobs.is_gone(error):
-                return None
-            raise
-        if pid <= 1:
-            return None
-        job: Job | None = host.once(f"step of {pid}", partial(_step, host, pid))
-        if job:
-            return job
-    return None
+# -- Slurm without control groups ----------------------------------------------------------
 
 
-def _step(host: Host, pid: int) -> Job | None:
-    """The job of a step's daemon. It runs as root in the node's own processes, which no user and no container
-    can imitate. Raises HostError."""
+def _job(host: Host, parent: int, group: Group) -> Job:
+    """The job of a process, by its parents if its control group shows none, as with
+    ProctrackType=proctrack/linuxproc. Raises HostError."""
+    return (_of_children(host, parent, 0) if group.job.kind in _UNSURE else None) or group.job
+
+
+def _of_children(host: Host, pid: int, generation: int) -> Job | None:
+    """The Slurm job of the children of a process, which many of them ask for. Raises HostError."""
+    if pid <= 1 or generation == _MOST_PARENTS:
+        return None
+    return host.once(f"job of the children of {pid}", partial(_of_step, host, pid, generation))
+
+
+def _of_step(host: Host, pid: int, generation: int) -> Job | None:
+    """The job of a step's daemon, or of one above it. The daemon runs as root in the node's own processes,
+    which no user and no container can imitate."""
     try:
-        if jobs.name_of(host, pid) != _STEP_NAME or _ids(host, pid).user != 0:
-            return None
-        if host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
-            return None
+        is_step = jobs.name_of(host, pid) == _STEP_NAME and _ids(host, pid).user == 0
+        if not is_step or host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
+            return _of_children(host, _birth(host, pid)[1], generation + 1)
         title = _STEP.match(host.read_bytes(f"/proc/{pid}/cmdline"))
     except HostError as error:
         if jobs.is_gone(error):
@@ -255,13 +248,16 @@ def container_ids(host: Host, word: str, seconds: float) -> list[str]:
     and DeclarationError for a word with other characters than a name has."""
     if not _NAME.match(word):
         raise DeclarationError(f"container: expected a name or an id, got {word!r}")
-    found = []
+    found, silent = [], []
     for program, words in _KNOWING.items():
         try:
             done = host.run([program, *words, word], seconds)
         except HostError as error:
-            if error.absent:
-                continue
-            raise
+            silent += [] if error.absent else [error]
+            continue
         found += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
-    return found or ([word] if _HEX.match(word) else [])
+    if not found and _HEX.match(word):
+        return [word]
+    if not found and silent:
+        raise silent[0]
+    return found

@@ -44,10 +44,11 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
             return
         place.unknown["cpu quota"] = str(error)
         yield _subject(place, QUOTA, Severity.HIGH).unknown(str(error))
+    within = _cpuset(place, node)
     bound = yield from _bound(place, node)
     if bound:
         yield from _count(place, node.topology, bound, quotas)
-        yield from _by_topology(place, node, bound)
+        yield from _by_topology(place, node, bound, within)
 
 
 _TEXTS = {
@@ -75,6 +76,26 @@ def _subject(place: Place, name: str, severity: Severity = Severity.MEDIUM) -> S
     path = "cgroup" if name == QUOTA else "status"
     source = f"/proc/{place.first.pid}/{path}"
     return place.subject(name, source=source, severity=severity, reason=reason, reference=reference)
+
+
+def _cpuset(place: Place, node: Node) -> tuple[int, ...]:
+    """CPUs that its control groups allow; empty if that is not known."""
+    try:
+        known = cgroup_files.line(node.host, place.first.pid, "cpuset")
+        found = cgroup_files.nearest(node.host, known, _EFFECTIVE[known.version])
+        cpus = cpulist.parse(found[1].strip()) if found else None
+    except HostError as error:
+        place.unknown["cpuset cpus"] = str(error)
+        return ()
+    except ValueError as error:
+        place.unknown["cpuset cpus"] = f"cpuset of its control group: {error}"
+        return ()
+    place.values["cpuset cpus"] = "all" if cpus is None else str(len(cpus))
+    return node.topology.cpus.online if cpus is None else cpus
+
+
+#: Version → file with the CPUs in force, those of all groups above included
+_EFFECTIVE = {1: "cpuset.effective_cpus", 2: "cpuset.cpus.effective"}
 
 
 # -- the quota -----------------------------------------------------------------------------
@@ -195,8 +216,8 @@ def _sharing(processes: Sequence[Process], free: bool) -> int:
 # -- their node ----------------------------------------------------------------------------
 
 
-def _by_topology(place: Place, node: Node, bound: Sequence[_Bound]) -> Iterator[Check]:
-    """Raises HostError."""
+def _by_topology(place: Place, node: Node, bound: Sequence[_Bound], within: Sequence[int]) -> Iterator[Check]:
+    """within: the CPUs of its control groups. Raises HostError."""
     topology, homes_of = node.topology, homes.of(place, node)
     groups: dict[tuple[Home, tuple[int, ...]], list[Process]] = {}
     for one in bound:
@@ -204,7 +225,10 @@ def _by_topology(place: Place, node: Node, bound: Sequence[_Bound]) -> Iterator[
         one.process.values["cpu numa nodes"] = str(len(cells)) if cells else "unknown"
         groups.setdefault((homes_of[one.process.pid], one.cpus), []).append(one.process)
     for (home, cpus), processes in groups.items():
-        yield _near(place, topology, home, cpus, processes)
+        near = _near(place, topology, home, cpus, processes)
+        if near.verdict is Verdict.WARN and {*within} > {*cpus}:
+            near = replace(near, advice=remedy.affinity(home.nodes or ()))
+        yield near
         yield from _interrupts(place, node, home, cpus, processes)
 
 

@@ -25,6 +25,8 @@ GPUS, RAILS, MODE, GIDS = "job_gpus", "job_rails", "job_rdma_namespace", "job_gi
 
 #: Whether all network namespaces share the RDMA devices, as `rdma system` shows it
 _NETNS = "/sys/module/ib_core/parameters/netns_mode"
+_RDMA_FILES = "/dev/infiniband/"
+
 _TEXTS = {
     GPUS: (Severity.MEDIUM, "a rank computes on the GPUs that its runtime gives it", "NCCL user guide"),
     RAILS: (
@@ -66,6 +68,9 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     if not topology.rdma and not uverbs.every(node.host):
         yield _subject(place, RAILS).skip("the node has no RDMA device")
         return
+    if not _computes(place, files):
+        yield _subject(place, RAILS).skip("it has no GPU in its /dev, and no device open")
+        return
     try:
         seen = _seen(place, node, topology, files)
     except HostError as error:
@@ -89,10 +94,16 @@ def _subject(place: Place, name: str) -> Subject:
 
 def _gpus(place: Place, topology: Topology, files: Mapping[str, str]) -> Iterator[Check]:
     """Number of GPUs; a job may have been given a part of them."""
-    count = sum(not path.startswith("/dev/infiniband/") for path in files)
+    count = sum(not path.startswith(_RDMA_FILES) for path in files)
     place.values["gpus visible"] = str(count)
     if topology.gpus:
         yield _subject(place, GPUS).skip(f"{count} of {len(topology.gpus)} GPUs are in its /dev")
+
+
+def _computes(place: Place, files: Mapping[str, str]) -> bool:
+    """False for a helper in a pod, such as its first process or a sidecar."""
+    gpus = any(not path.startswith(_RDMA_FILES) for path in files)
+    return gpus or any(process.about.devices for process in place.processes)
 
 
 # -- RDMA devices --------------------------------------------------------------------------
@@ -101,7 +112,7 @@ def _gpus(place: Place, topology: Topology, files: Mapping[str, str]) -> Iterato
 def _seen(place: Place, node: Node, topology: Topology, files: Mapping[str, str]) -> _Seen:
     """Raises HostError."""
     allowed = cgroup_files.devices(node.host, place.first.pid)
-    numbers = {number for path, number in files.items() if path.startswith("/dev/infiniband/")}
+    numbers = {number for path, number in files.items() if path.startswith(_RDMA_FILES)}
     there = [one for one in uverbs.every(node.host) if one.number in numbers]
     denied = [one for one in there if allowed is not None and not allowed.allows(one.number)]
     here = {device.name for device in topology.rdma}

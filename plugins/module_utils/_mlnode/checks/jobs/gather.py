@@ -8,7 +8,8 @@ from collections import Counter
 from itertools import islice
 from typing import Iterator, Sequence, Tuple
 
-from ...linux import inside
+from ...linux import inside, job_processes
+from ...linux.cgroup_names import POD
 from ...linux.inside import Storage
 from ...linux.job_processes import NAMESPACES, JobProcess
 from ...model.errors import HostError
@@ -47,6 +48,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
     environments = dict(zip(found, map(inside.environment_of, of_environments)))
+    pods = _pods(node, firsts)
     sharers = Counter(_files(process) for process in found if process.devices)
     made = []
     for group, store, answer, files in zip(groups, stores, passwords, devices):
@@ -58,6 +60,7 @@ def places(node: Node, found: Sequence[JobProcess]) -> list[Place]:
                 storage=store.unknown or Storage(*store.value),
                 own=_differing(group[0], here),
                 sharers=sharers[_files(group[0])],
+                pod=pods.get(group[0].job.id, "") if group[0].job.kind == POD else "",
                 devices=inside.devices_of(files),
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
@@ -68,12 +71,20 @@ _NETS = {*inside.TYPES}
 
 
 def _key(process: JobProcess) -> _Key:
-    return (process.job, process.namespaces, process.root, process.group.path, process.ids)
+    return (process.job, process.namespaces, process.root, process.group, process.ids)
 
 
 def _nets(process: JobProcess) -> tuple[str, ...]:
     """Its namespaces with kernel values."""
     return tuple(process.namespace(kind) for kind in inside.TYPES)
+
+
+def _pods(node: Node, firsts: Sequence[JobProcess]) -> dict[str, str]:
+    """Names of pods by their uid, for readers: without them, their uids are shown."""
+    try:
+        return job_processes.pods(node.host) if any(first.job.kind == POD for first in firsts) else {}
+    except HostError:
+        return {}
 
 
 def _files(process: JobProcess) -> tuple[str, str]:

@@ -53,10 +53,10 @@ class Place:
     """Processes with the same namespaces, control group, root folder, user and job.
 
     network: kernel values and interfaces of its namespaces. storage: its /dev/shm, or why it is not known.
-    confs: path of a file of NCCL → its content, the first in force first. own: types of its namespaces that
-    are not the node's. sharers: processes with a device that have the same root folder. devices: device file
-    of its /dev → MAJOR:MINOR, or why they are not known. values, unknown: for a comparison with other places
-    of the job, or why there is no value.
+    own: types of its namespaces that are not the node's. sharers: processes with a device that have the same
+    root folder. pod: NAMESPACE/NAME of a pod, if the node knows it. confs: path of a file of NCCL → its
+    content, the first in force first. devices: device file of its /dev → MAJOR:MINOR, or why they are not
+    known. values, unknown: for a comparison with other places of the job, or why there is no value.
     """
 
     processes: tuple[Process, ...]
@@ -64,6 +64,7 @@ class Place:
     storage: Storage | str
     own: tuple[str, ...]
     sharers: int = 1
+    pod: str = ""
     confs: Mapping[str, Value] = field(default_factory=dict)
     devices: Mapping[str, str] | str = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -76,7 +77,7 @@ class Place:
     @property
     def name(self) -> str:
         """For people: the job, with short ids, as in the runtimes' own lists."""
-        return named(self.first)
+        return printable(f"pod {self.pod}") if self.pod else named(self.first)
 
     def target(self, processes: Sequence[Process] = ()) -> str:
         """Target of a check of these processes, or of the place."""

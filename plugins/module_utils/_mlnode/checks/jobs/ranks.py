@@ -35,6 +35,7 @@ _OF_JOB = ("MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_NUM_NODES")
 _NAMES = frozenset((*_RANK, *_WORLD, *_LOCAL, *_LOCAL_WORLD, *_OTHERS))
 #: Libraries of communication and threads: UCX, libfabric, OpenMP, OpenMPI's own, GLOO, TORCH_NCCL
 _PREFIXED = regex(r"(?:UCX|FI|OMP|GLOO|TORCH_NCCL|TORCH_DISTRIBUTED)_[A-Z0-9_]{1,63}\Z")
+_OF_NCCL = ("NCCL_", "OFI_NCCL_", "SHARP_COLL_")
 #: Parts of the name of a secret
 _SECRET = regex(r"(?:PSK|KEY|SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL)")
 #: Differ between ranks by design
@@ -46,7 +47,7 @@ def known(name: str) -> bool | None:
     secret; None for any other."""
     if name in _NAMES or name in _OF_JOB:
         return True
-    if environment.is_name(name):
+    if name.startswith(_OF_NCCL) and environment.is_name(name):
         return (name in names.KNOWN or name in names.UNFIT) and not _SECRET.search(name)
     return True if _PREFIXED.match(name) and not _SECRET.search(name) else None
 

@@ -54,7 +54,7 @@ _BEFORE, _AFTER = "counters of jobs", "counters of jobs, after a pause"
 
 def _before(host: Host, processes: Sequence[JobProcess]) -> _Before:
     seconds: dict[str, float] = {}
-    for process in {process.group.path: process for process in processes}.values():
+    for process in {process.group: process for process in processes}.values():
         seconds.update(_counted(host, process))
     files = {path: _read(host, path) for path in seconds}
     return _Before(time.monotonic(), min(max(seconds.values(), default=0.0), _MOST_SECONDS), files)

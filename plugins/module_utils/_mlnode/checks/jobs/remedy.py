@@ -12,6 +12,7 @@ from typing import Mapping, Sequence
 
 from ...knobs.limits.parse import Amount, Limit
 from ...linux import cgroup_names
+from ...model import cpulist
 from ...model.errors import printable
 from .model import Place
 
@@ -155,6 +156,13 @@ def cpus(place: Place, nodes: Sequence[int] = ()) -> str:
     return advice.get(form(place), by_hand)
 
 
+def affinity(nodes: Sequence[int]) -> str:
+    """For CPUs that a program chose within its control group (sched_setaffinity(2)). nodes: of the GPU."""
+    number = cpulist.render(nodes)
+    by_hand = f"numactl --cpunodebind={number} --membind={number}"
+    return f"its launcher binds it, not its control group: {by_hand}, as mlnode topology shows"
+
+
 def hugetlb(place: Place, size: str) -> str:
     """size: such as 2MB, as in the name of the limit."""
     if form(place) == POD:
@@ -194,7 +202,9 @@ def gids(place: Place) -> str:
 
 
 def exclusive(place: Place, device: str) -> str:
+    """A new mode is refused (EBUSY) while there is another network namespace
+    (drivers/infiniband/core/device.c: rdma_compatdev_set)."""
     return (
-        f"rdma dev set {device} netns /proc/{place.first.pid}/ns/net, as the CNI plugin rdma does; or "
-        "rdma system set netns shared, and at every boot options ib_core netns_mode=1 in /etc/modprobe.d"
+        f"rdma dev set {device} netns /proc/{place.first.pid}/ns/net, as the CNI plugin rdma does; or share "
+        "devices from the next boot on: options ib_core netns_mode=1 in /etc/modprobe.d"
     )

@@ -58,6 +58,6 @@ def test_the_hierarchy_with_a_job_counts() -> None:
         "0::/",
     )
     text = "".join(f"{row}\n" for row in rows)
-    assert cgroup_names.of(text) == ("/slurm/uid_0/job_7/step_0/task_0", Job("slurm", "7"))
+    assert cgroup_names.of(text) == ("/slurm/uid_0/job_7/step_0/task_0", Job("slurm", "7"), text)
     assert cgroup_names.of("0::/docker/" + CONTAINER + "\n").job.runtime == "docker"
-    assert cgroup_names.of("") == ("/", Job("other", "/"))
+    assert cgroup_names.of("") == ("/", Job("other", "/"), "")

@@ -14,7 +14,7 @@ from mlnode.host.system import Finished
 from mlnode.linux import job_processes
 from mlnode.linux.cgroup_names import Job
 from mlnode.linux.job_processes import Choice
-from mlnode.model.errors import DeclarationError, HostError
+from mlnode.model.errors import DeclarationError, HostError, UnansweredError
 
 SLURM = "/system.slice/slurmstepd.scope/job_4711/step_0"
 
@@ -153,9 +153,12 @@ def test_pods_have_names_in_the_folders_of_their_logs(node: Machine) -> None:
 
 class Runtimes(Machine):
     answers: dict[str, Finished]
+    silent: set[str]
 
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
         program = command[0]
+        if program in self.silent:
+            raise UnansweredError("run", program, None, "no answer in 1 s")
         if program not in self.answers:
             raise HostError("run", program, errno.ENOENT)
         return self.answers[program]
@@ -163,11 +166,18 @@ class Runtimes(Machine):
 
 def test_a_runtime_knows_its_containers_by_name(tmp_path: pathlib.Path) -> None:
     node = Runtimes(str(tmp_path))
+    node.silent = set()
     node.answers = {"podman": Finished(0, f"{CONTAINER}\n", ""), "docker": Finished(1, "", "no such object")}
     assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
     node.answers["podman"] = Finished(125, "", "no such container")
     assert job_processes.container_ids(node, "trainer", 1) == []
     assert job_processes.container_ids(node, "3f2c", 1) == ["3f2c"]
+    node.silent = {"docker"}
+    with pytest.raises(HostError, match="no answer"):
+        job_processes.container_ids(node, "trainer", 1)
+    node.answers["podman"] = Finished(0, f"{CONTAINER}\n", "")
+    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
+    node.silent = set()
     node.answers = {"podman": Finished(0, "\x1b[2J rubbish\n", "")}
     assert job_processes.container_ids(node, "trainer", 1) == []
 

@@ -84,8 +84,7 @@ def test_a_counter_that_cannot_be_read_is_unknown(trainer: Machine) -> None:
 
 
 def test_no_quota_in_a_container_may_be_hidden(trainer: Machine) -> None:
-    trainer.put("/sys/fs/cgroup/cgroup.type", "domain\n")
-    control_groups.group(trainer, "/")
+    control_groups.hide(trainer)
     process(trainer, 20, "python", "/dev/nvidia0", cgroup=SCOPE)
     jobs = look(trainer)
     assert named(jobs, "job_cpu_quota").verdict is Verdict.UNKNOWN
@@ -133,7 +132,28 @@ def test_their_node(trainer: Machine, gpus: list[int], cpus: str, verdict: str, 
     assert (str(check.verdict), check.found) == (
         verdict, found.replace("FIRST", FIRST).replace("SECOND", SECOND)
     )  # fmt: skip
-    assert bool("--cpuset-cpus=LIST" in check.advice) is (verdict == "warn" or "every" in found)
+    assert ("launcher" in check.advice) is (verdict == "warn")
+
+
+@cases.table
+def test_the_remedy_is_for_the_one_that_bound_it(
+    trainer: Machine, cpuset: str, value: str | None, advice: str
+) -> None:
+    process(trainer, 20, "python", "/dev/nvidia1", cgroup=SCOPE, cpus="0-1")
+    control_groups.group(trainer, SCOPE, {"cpuset.cpus.effective": cpuset})
+    jobs = look(trainer)
+    check = named(jobs, "job_cpu_node")
+    assert check.verdict is Verdict.WARN
+    assert advice in check.advice
+    assert jobs.places[0].values.get("cpuset cpus") == value
+    assert ("cpuset cpus" in jobs.places[0].unknown) is (value is None)
+
+
+def test_a_process_of_the_root_is_bound_by_its_launcher(trainer: Machine) -> None:
+    process(trainer, 20, "python", "/dev/nvidia1", cgroup="/", cpus="0-1")
+    jobs = look(trainer)
+    assert jobs.places[0].values["cpuset cpus"] == "all"
+    assert named(jobs, "job_cpu_node").advice.startswith("its launcher binds it")
 
 
 def test_values_are_numbers_and_no_lists(trainer: Machine) -> None:

@@ -9,6 +9,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, control_groups
 from ansible_collections.mlnode.tuning.tests.unit.job_machine import process
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.checks.jobs import run
 from mlnode.checks.model import Verdict
 from mlnode.host import namespaces
 from mlnode.linux.inside import Network
@@ -60,6 +61,25 @@ def test_rails(
     assert jobs.places[0].values["rails visible"] == value
     assert ("docker run --device=/dev/infiniband" in check.advice) is (verdict in ("warn", "fail"))
     assert jobs.places[0].values["gpus visible"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("files", "devices", "verdict"),
+    [({}, (), "skip"), (GPUS, (), "warn"), ({}, ("/dev/infiniband/uverbs0",), "warn")],
+)
+def test_helpers_of_a_pod_need_no_rail(
+    node: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, str],
+    devices: tuple[str, ...],
+    verdict: str,
+) -> None:
+    see(monkeypatch, files)
+    process(node, 20, "pause", *devices, cgroup=SCOPE, namespaces=OWN_NET)
+    node.forget()
+    jobs = run.look(node, {"pid": [20]})
+    assert str(named(jobs, "job_rails").verdict) == verdict
+    assert jobs.places[0].values["gpus visible"] == str(len(files))
 
 
 def test_a_name_alone_is_no_device(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

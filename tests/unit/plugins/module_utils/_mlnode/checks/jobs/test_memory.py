@@ -252,3 +252,15 @@ def test_an_unreadable_pool_is_unknown(trainer: Machine) -> None:
     jobs = look(trainer)
     assert named(jobs, "job_hugetlb").verdict is Verdict.UNKNOWN
     assert "hugetlb limit" in jobs.places[0].unknown
+
+
+def test_processes_in_different_groups_of_version_1_are_different_places(trainer: Machine) -> None:
+    """Slurm has a group of memory for each task, and one of CPUs for the step."""
+    for pid, task in ((20, "a"), (21, "b")):
+        process(trainer, pid, "python", "/dev/nvidia0", cgroup=SCOPE, root=20)
+        control_groups.mount(trainer, "memory")
+        path = f"{SCOPE}/{task}"
+        control_groups.old_group(trainer, "memory", path, {"memory.limit_in_bytes": str(pid * GIB)})
+        trainer.put(f"/proc/{pid}/cgroup", f"4:memory:{path}\n0::{SCOPE}\n")
+    places = look(trainer).places
+    assert [place.values["memory limit"] for place in places] == [str(20 * GIB), str(21 * GIB)]

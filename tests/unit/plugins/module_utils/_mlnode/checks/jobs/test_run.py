@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import job_machine
-from ansible_collections.mlnode.tuning.tests.unit.job_machine import CONTAINER, declare, process
+from ansible_collections.mlnode.tuning.tests.unit.job_machine import CONTAINER, UID, declare, process
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.jobs import run, shared_memory
 from mlnode.checks.jobs.run import Jobs
@@ -105,6 +105,17 @@ def test_a_faulty_choice_is_refused(node: Machine, given: dict[str, Any], words:
     with pytest.raises(DeclarationError) as error:
         look(node, **given)
     assert str(error.value) == words
+
+
+def test_a_pod_has_its_name(node: Machine) -> None:
+    process(node, 20, "python", "/dev/nvidia0", cgroup=f"/kubepods/pod{UID}/{CONTAINER}")
+    assert look(node).checks[0].target == "pod 5f0e1d2c-000 (pid 20)"
+    node.put(f"/var/log/pods/ml_trainer-0_{UID}/c/0.log", "")
+    jobs = look(node)
+    assert jobs.checks[0].target == "pod ml/trainer-0 (pid 20)"
+    assert jobs.places[0].document()["job"]["id"] == UID
+    node.unreadable = {"/var/log/pods": errno.EACCES}
+    assert look(node).checks[0].target == "pod 5f0e1d2c-000 (pid 20)"
 
 
 # -- kernel values -------------------------------------------------------------------------

@@ -73,7 +73,10 @@ class Runtime:
     name: str
 
     def start(self, name: str, options: Sequence[str] = (), program: Sequence[str] = ()) -> None:
-        """A new container with a rank; one with this name ends. Later options win."""
+        """A new container with a rank; one with this name ends. Later options win; with the network of the node,
+        both runtimes refuse sysctls of the network."""
+        if "--network=host" in options:
+            options = [option for option in options if not option.startswith("--sysctl net.")]
         words = [f"-d --name {name} -v /usr:/usr:ro --device {GPU}", *options, _IMAGE]
         words += ["/usr/bin/python3 /rank.py", GPU, *program]
         self.end(name)
@@ -90,9 +93,9 @@ class Runtime:
         return self.machine.out(f"{self.name} run --rm -v /usr:/usr:ro {_IMAGE} sh -c '{script}'")
 
     def followed(self, advice: str, values: Mapping[str, str]) -> tuple[str, str]:
-        """The command of a remedy for this runtime: run or update, and its options. values: for the words in
-        capitals, which the remedy leaves to its reader."""
-        found = re.match(rf"(?:.*; or )?{self.name} (run|update) (--?.*?)(?: or |, or |;|$)", advice)
-        assert found, f"no command of {self.name} in: {advice}"
-        options = re.sub(r"\b[A-Z]+\b(?!_)", lambda word: values.get(word[0], word[0]), found[2])
-        return found[1], options
+        """The command of a remedy for this runtime, `run` or `update`, and its options; empty for prose.
+        values: for the words in capitals, which the remedy leaves to its reader."""
+        found = re.match(rf"{self.name} (run|update) (--?.*?)(?: or |, | with |;|$)", advice)
+        if not found:
+            return "", ""
+        return found[1], re.sub(r"\b[A-Z]+\b(?!_)", lambda word: values.get(word[0], word[0]), found[2])

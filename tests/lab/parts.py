@@ -22,9 +22,7 @@ GUEST_PACKAGES = (
     "kdump-tools"
 )
 #: Runtimes of containers with what `podman run` and `docker run` need by default, and Slurm
-RUNTIME_PACKAGES = (
-    "podman,crun,netavark,nftables,docker.io,docker-cli,containerd,iptables,slurmctld,slurmd,slurm-client,munge"
-)
+RUNTIME_PACKAGES = "podman,crun,netavark,nftables,docker.io,docker-cli,containerd,iptables,slurmctld,slurmd,slurm-client,munge"
 
 #: Where the partition begins: room for GRUB before it
 _OFFSET = 1 << 20
@@ -110,7 +108,9 @@ def make_guest(job: Job) -> None:
 def make_runtimes(job: Job) -> None:
     # A test configures Slurm and starts it; without a configuration, its daemon hangs as the node boots.
     bootstrap(
-        job, f"--essential-hook={_INITRD}", '--customize-hook=chroot "$1" systemctl disable slurmctld slurmd munge'
+        job,
+        f"--essential-hook={_INITRD}",
+        '--customize-hook=chroot "$1" systemctl disable slurmctld slurmd munge',
     )
 
 

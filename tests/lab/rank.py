@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for a rank: holds its devices, and on demand keeps a CPU busy, uses memory, or gives up huge pages."""
+"""A stand-in for a rank: holds its devices, and on demand keeps a CPU and its memory busy, uses memory, or gives up huge pages."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ if options.no_thp:
     ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 print("ready", flush=True)
 while options.busy:
-    pass
+    bytes(8 << 20)
 while True:
     signal.pause()

@@ -8,6 +8,7 @@ The remedies that `mlnode job` prints are followed as they stand there.
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 import yaml
 
 from . import guest_facts as facts
-from . import job_containers
+from . import job_containers, slurm
 from .collection import Collection, Hosts, Played
 from .job_containers import GPU, Look, Runtime
 from .machine import Machine
@@ -50,6 +51,7 @@ class Fault:
     program: Sequence[str] = ()
     values: Mapping[str, str] = field(default_factory=dict)
     without: Sequence[str] = ()
+    not_given: Sequence[str] = ()
     runtimes: Sequence[str] = RUNTIMES
 
 
@@ -75,7 +77,7 @@ class Story:
         script = self.machine.out("mlnode render docker-run").replace("\\\n", " ")
         sysctls = script.rpartition("exec docker run ")[2].partition(" --ulimit ")[0]
         mount = "-v /etc/nccl.conf:/etc/nccl.conf:ro"
-        return [*RANKS, mount, *([sysctls] if name == "docker" else [])]
+        return [*RANKS, mount, *([sysctls.strip()] if name == "docker" else [])]
 
     def wrong(self) -> Mapping[str, str]:
         """Settings of runtimes that are not as declared, and why."""
@@ -124,37 +126,66 @@ def test_the_first_container_stays_as_it_is(story: Story) -> None:
     assert {"job_sysctl", "job_limit", "job_shm"} < story.look("before-podman").names
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", RUNTIMES)
+CASES = [(name, fault) for fault, row in FAULTS.items() for name in row.runtimes]
+
+
+@pytest.mark.parametrize(("name", "fault"), CASES)
 def test_a_fault_is_found_and_its_remedy_mends_it(story: Story, name: str, fault: str) -> None:
-    row, runtime = FAULTS[fault], story.runtimes[name]
-    if name not in row.runtimes:
-        pytest.skip(f"{name} cannot have this fault")
-    options, program = [*story.good(name), *row.options], [*row.program]
-    runtime.start("faulty", options, program)
+    row, runtime, container = FAULTS[fault], story.runtimes[name], f"faulty-{name}"
+    options = [word for word in (*story.good(name), *row.options) if word not in row.not_given]
+    program = [*row.program]
+    runtime.start(container, options, program)
     for step in row.steps:
-        seen = story.look("faulty")
+        seen = story.look(container)
         assert seen.names == {*step}, seen.bad
-        restart = False
+        before = (*options, *program)
         for check in seen.bad:
-            assert step[check["name"]] in check["found"]
-            left_out = [word for word in row.without if word in (*options, *program)]
-            if left_out:
-                options = [word for word in options if word not in left_out]
-                program = [word for word in program if word not in left_out]
-                restart = True
-                continue
+            assert step[check["name"]] in check["found"], check
             command, words = runtime.followed(check["advice"], row.values)
             if command == "update":
-                story.machine.run(f"{name} update {words} faulty")
-            else:
+                story.machine.run(f"{name} update {words} {container}")
+            elif command == "run":
                 options.append(words)
-                restart = True
-        if restart:
-            runtime.start("faulty", options, program)
-    seen = story.look("faulty")
+            else:
+                assert row.without, check
+        options = [word for word in options if word not in row.without]
+        program = [word for word in program if word not in row.without]
+        if before != (*options, *program):
+            runtime.start(container, options, program)
+    seen = story.look(container)
     assert (seen.status, seen.bad) == (0, [])
-    runtime.end("faulty")
+    runtime.end(container)
+
+
+def test_a_slurm_job(story: Story) -> None:
+    """Limits of whoever submits it, and memory near that of the job. Control groups are of version 2."""
+    machine, rank = story.machine, f"/usr/bin/python3 /opt/image/rank.py {GPU} --mebibytes"
+    machine.run("mount -o remount,size=1g /dev/shm")
+    slurm.configure(machine)
+    job = slurm.start(machine, f"{rank} 140", "--mem=320", tasks=2)
+    seen = job_containers.look(machine, "--slurm-job", job)
+    assert seen.status == 3
+    assert {place["job"]["kind"] for place in seen.places} == {"slurm"}
+    assert {place["job"]["id"] for place in seen.places} == {job}
+    # Slurm sets memory.high as well.
+    assert seen.names == {"job_limit", "job_memory_high", "job_memory_limit"}
+    for name in ("job_memory_high", "job_memory_limit"):
+        [memory] = seen.named(name)
+        assert "of 320 MiB" in memory["found"]
+        assert "sbatch --mem" in memory["advice"]
+    # The limits of slurmd itself are declared.
+    limits = [
+        re.findall(r"PropagateResourceLimitsExcept=(\w+) in", check["advice"])
+        for check in seen.named("job_limit")
+    ]
+    assert sorted(limits) == [["MEMLOCK"], ["NOFILE"]]
+    slurm.end(machine, job)
+    slurm.configure(machine, "PropagateResourceLimitsExcept=MEMLOCK,NOFILE")
+    job = slurm.start(machine, f"{rank} 140", "--mem=800", tasks=2)
+    seen = job_containers.look(machine, "--slurm-job", job)
+    assert (seen.status, seen.bad) == (0, [])
+    slurm.end(machine, job)
+    machine.run("systemctl stop slurmd slurmctld munge; mount -o remount,size=50% /dev/shm")
 
 
 def test_after_revert_new_containers_are_as_before(story: Story) -> None:

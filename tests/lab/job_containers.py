@@ -73,8 +73,8 @@ class Runtime:
     name: str
 
     def start(self, name: str, options: Sequence[str] = (), program: Sequence[str] = ()) -> None:
-        """A new container with a rank; one with this name ends. Later options win; with the network of the node,
-        both runtimes refuse sysctls of the network."""
+        """A new container with a rank; one with this name ends. Later options win. With the network of the
+        node, both runtimes refuse sysctls of the network."""
         if "--network=host" in options:
             options = [option for option in options if not option.startswith("--sysctl net.")]
         words = [f"-d --name {name} -v /usr:/usr:ro --device {GPU}", *options, _IMAGE]

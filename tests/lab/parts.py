@@ -22,7 +22,10 @@ GUEST_PACKAGES = (
     "kdump-tools"
 )
 #: Runtimes of containers with what `podman run` and `docker run` need by default, and Slurm
-RUNTIME_PACKAGES = "podman,crun,netavark,nftables,docker.io,docker-cli,containerd,iptables,slurmctld,slurmd,slurm-client,munge"
+RUNTIME_PACKAGES = (
+    "podman,crun,netavark,nftables,docker.io,docker-cli,containerd,iptables,"
+    "slurmctld,slurmd,slurm-client,munge"
+)
 
 #: Where the partition begins: room for GRUB before it
 _OFFSET = 1 << 20

@@ -109,6 +109,10 @@ PROFILES = {profile.name: profile for profile in _ALL}
 DEFAULT = ("baremetal", "epp", "boot", "cloud", "virtual", "peer")
 
 
+#: What they do with LONG=1 as well
+LONG = ("runtimes",)
+
+
 def named(name: str) -> Profile:
     if name not in PROFILES:
         raise LabError(f"no profile {name}; there are {', '.join(PROFILES)}")

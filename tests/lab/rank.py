@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A stand-in for a rank: holds its devices, and on demand keeps a CPU and its memory busy, uses memory, or gives up huge pages."""
+"""A stand-in for a rank: holds its devices, and on demand uses memory, is busy, or gives up huge pages."""
 
 from __future__ import annotations
 

@@ -174,13 +174,11 @@ def test_a_slurm_job(story: Story) -> None:
         assert "of 320 MiB" in memory["found"]
         assert "sbatch --mem" in memory["advice"]
     # The limits of slurmd itself are declared.
-    limits = [
-        re.findall(r"PropagateResourceLimitsExcept=(\w+) in", check["advice"])
-        for check in seen.named("job_limit")
-    ]
-    assert sorted(limits) == [["MEMLOCK"], ["NOFILE"]]
+    advice = " ".join(check["advice"] for check in seen.named("job_limit"))
+    limits = sorted(re.findall(r"PropagateResourceLimitsExcept=(\w+) in slurm.conf", advice))
+    assert limits == ["MEMLOCK", "NOFILE"]
     slurm.end(machine, job)
-    slurm.configure(machine, "PropagateResourceLimitsExcept=MEMLOCK,NOFILE")
+    slurm.configure(machine, f"PropagateResourceLimitsExcept={','.join(limits)}")
     job = slurm.start(machine, f"{rank} 140", "--mem=800", tasks=2)
     seen = job_containers.look(machine, "--slurm-job", job)
     assert (seen.status, seen.bad) == (0, [])

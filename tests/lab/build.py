@@ -192,7 +192,9 @@ def main() -> int:
     parser.add_argument(
         "profiles", nargs="*", metavar="PROFILE", help=f"one of {', '.join(profiles.PROFILES)}"
     )
-    names = parser.parse_args().profiles or profiles.DEFAULT
+    parser.add_argument("--long", action="store_true", help="also what only the long tests need")
+    options = parser.parse_args()
+    names = options.profiles or (*profiles.DEFAULT, *(profiles.LONG if options.long else ()))
     try:
         wanted = list(dict.fromkeys(part for name in names for part in profiles.named(name).parts))
         if all(part.path.exists() for part in wanted):

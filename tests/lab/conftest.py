@@ -135,6 +135,7 @@ cloud = _fixture("cloud", "cloud")
 virtual = _fixture("virtual", "virtual")
 peer = _fixture("peer", "peer")
 debian12 = _fixture("debian12", "debian12")
+runtimes = _fixture("runtimes", "runtimes")
 baremetal_agent = _fixture("baremetal_agent", "baremetal", AGENT)
 cloud_agent = _fixture("cloud_agent", "cloud", AGENT)
 

@@ -3,7 +3,7 @@
 #
 # The kernel lab: see docs/guide/lab.md. Included by the Makefile.
 
-# One of tests/lab/profiles.py; what `make lab` builds by itself is all but debian12.
+# One of tests/lab/profiles.py. `make lab` builds all but debian12 by itself, and runtimes only with LONG=1.
 PROFILE ?=
 in_lab = PYTHONPATH="$(COLLECTIONS)" $(TEST)/python -m ansible_collections.mlnode.tuning.tests.lab
 
@@ -11,7 +11,7 @@ in_lab = PYTHONPATH="$(COLLECTIONS)" $(TEST)/python -m ansible_collections.mlnod
 
 .PHONY: lab
 lab: env-test ## build the machines of the kernel lab, as root (PROFILE=NAME for one of them)
-	@$(in_lab).build $(PROFILE)
+	@$(in_lab).build $(or $(PROFILE),$(if $(LONG),--long))
 
 .PHONY: test-lab
 test-lab: lab ## run the tests on these machines (ARGS="-k NAME", LONG=1 for all of them)

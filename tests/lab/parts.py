@@ -21,6 +21,11 @@ GUEST_PACKAGES = (
     "kmod,procps,iproute2,iputils-ping,ethtool,pciutils,numactl,rdma-core,ibverbs-utils,perftest,less,irqbalance,ufw,"
     "kdump-tools"
 )
+#: Runtimes of containers with what `podman run` and `docker run` need by default, and Slurm
+RUNTIME_PACKAGES = (
+    "podman,crun,netavark,nftables,docker.io,docker-cli,containerd,iptables,"
+    "slurmctld,slurmd,slurm-client,munge"
+)
 
 #: Where the partition begins: room for GRUB before it
 _OFFSET = 1 << 20
@@ -101,6 +106,15 @@ def make_root(job: Job) -> None:
 
 def make_guest(job: Job) -> None:
     bootstrap(job, f"--essential-hook={_INITRD}")
+
+
+def make_runtimes(job: Job) -> None:
+    # A test configures Slurm and starts it; without a configuration, its daemon hangs as the node boots.
+    bootstrap(
+        job,
+        f"--essential-hook={_INITRD}",
+        '--customize-hook=chroot "$1" systemctl disable slurmctld slurmd munge',
+    )
 
 
 def make_acpi(job: Job) -> None:
@@ -310,15 +324,21 @@ NETDEVSIM = Part(
 )
 
 
-def disk_part(suite: str, *modules: Part) -> Part:
+def disk_part(suite: str, *modules: Part, guest: Part | None = None, kind: str = "") -> Part:
     return Part(
-        f"disk-{suite}",
+        f"disk-{suite}{kind}",
         (make_disk, _furnish, _unpack_modules, _write_disk),
         (str(_OFFSET), str(_FILE_SYSTEM), *_MASKED, *_GENERATORS, _GRUB_CONFIG, _GRUB_DEFAULTS),
         sources=("guest", "direct_boot.py"),
-        needs=(TOOLS, guest_part(suite), *modules),
+        needs=(TOOLS, guest or guest_part(suite), *modules),
     )
 
 
 DISK = disk_part(NEWEST, NETDEVSIM)
 OLDER_DISK = disk_part("bookworm")
+RUNTIMES = Part(
+    f"guest-{NEWEST}-runtimes",
+    (make_runtimes, bootstrap),
+    (NEWEST, f"{GUEST_PACKAGES},{RUNTIME_PACKAGES}", _INITRD),
+)
+RUNTIMES_DISK = disk_part(NEWEST, guest=RUNTIMES, kind="-runtimes")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import acpi
 from .build import LabError, Part
-from .parts import ACPI, DISK, OLDER_DISK, TOOLS
+from .parts import ACPI, DISK, OLDER_DISK, RUNTIMES_DISK, TOOLS
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,25 @@ _ALL = (
     # What the nodes under test are reached through: a jump host, and the switch of a network.
     Profile("peer", mebibytes=512, devices=nic(9, "virtio-net-pci", "pcie.0"), cable=1),
     Profile("debian12", disk=OLDER_DISK),
+    # Podman, Docker and Slurm; the RDMA device is on the second NUMA node.
+    Profile(
+        "runtimes",
+        cpus=4,
+        mebibytes=2048,
+        devices=(*_TWO_NODES, *nic(1, "igb", "far")),
+        guest_devices="up:igb rxe:igb",
+        disk=RUNTIMES_DISK,
+    ),
 )
 
 PROFILES = {profile.name: profile for profile in _ALL}
 
 #: What `make lab` builds and `make test-lab` boots; the older kernel is there for who asks for it.
 DEFAULT = ("baremetal", "epp", "boot", "cloud", "virtual", "peer")
+
+
+#: What they do with LONG=1 as well
+LONG = ("runtimes",)
 
 
 def named(name: str) -> Profile:

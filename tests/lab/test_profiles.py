@@ -161,3 +161,15 @@ class TestVirtual:
         assert before["pause.autoneg"] == "on"
         virtual.run(f"ethtool -A {nic} rx off tx off", check=False)
         facts.until(lambda: facts.nics(virtual)[nic] == before, "both ends have agreed again")
+
+
+@pytest.mark.long
+class TestRuntimes:
+    def test_both_runtimes_have_control_groups_of_version_2(self, runtimes: Machine) -> None:
+        assert runtimes.out("docker info --format '{{.CgroupVersion}}'") == "2"
+        assert runtimes.out("podman info --format '{{.Host.CgroupsVersion}}'") == "v2"
+
+    def test_the_rdma_device_is_on_the_second_node(self, runtimes: Machine) -> None:
+        nic = facts.nic(runtimes, "igb")
+        assert runtimes.read("/sys/class/infiniband/rxe0/parent") == nic
+        assert runtimes.read(f"/sys/class/net/{nic}/device/numa_node") == "1"

@@ -151,7 +151,7 @@ def _times(count: int) -> str:
 
 
 def _pause(node: Node) -> str:
-    return f"{readings.seconds(node.host):.2g} s"
+    return f"{readings.passed(node.host):.2g} s"
 
 
 # -- their number --------------------------------------------------------------------------

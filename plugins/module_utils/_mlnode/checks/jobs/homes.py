@@ -54,7 +54,9 @@ def _home(node: Node, gpus: Sequence[str], files: Sequence[str]) -> Home:
     if len(held) != 1:  # NCCL opens all of them, which says nothing about the one it uses
         return Home((), (), ())
     nic = next(iter(held[0].netdevs), held[0].name)
-    return Home((), (nic,), _nodes(topology, [held[0].node]))
+    # A device in software has the node of the NIC below it.
+    number = nic_node(topology, nic)
+    return Home((), (nic,), None if number is None else (number,))
 
 
 def _nodes(topology: Topology, numbers: Sequence[int | None]) -> tuple[int, ...] | None:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Callable, Iterator, Sequence
 
 from ...linux import cgroup_files, job_status, jobs
 from ...linux.cgroup_files import Limit, Line
@@ -133,7 +133,7 @@ def _limit(place: Place, node: Node, known: Line) -> Iterator[Check]:
         yield _unlimited(place, known, subject, "memory limit")
         return
     place.values["memory limit"] = str(min(limit.amount for limit in limits))
-    yield _judged(place, node, known, subject, limits)
+    yield _judged(place, node, known, subject, limits, remedy.memory)
 
 
 def _unlimited(place: Place, known: Line, subject: Subject, value: str) -> Check:
@@ -144,8 +144,16 @@ def _unlimited(place: Place, known: Line, subject: Subject, value: str) -> Check
     return subject.judged(True, "no limit", expected="")
 
 
-def _judged(place: Place, node: Node, known: Line, subject: Subject, limits: Sequence[Limit]) -> Check:
-    """The memory in use that cannot be dropped, against the limit with the least left. Raises HostError."""
+def _judged(
+    place: Place,
+    node: Node,
+    known: Line,
+    subject: Subject,
+    limits: Sequence[Limit],
+    advise: Callable[[Place, str], str],
+) -> Check:
+    """The memory in use that cannot be dropped, against the limit with the least left. advise: the remedy for
+    the path of a group. Raises HostError."""
     in_use = [(_working_set(node, known, limit), limit) for limit in limits]
     used, limit = max(in_use, key=lambda pair: pair[0] / max(pair[1].amount, 1))
     evidence = f"{amount(used)} in use of {amount(limit.amount)} by {known.words(limit.group)}"
@@ -154,7 +162,7 @@ def _judged(place: Place, node: Node, known: Line, subject: Subject, limits: Seq
         return subject.unknown(f"{evidence}; {known.hidden}")
     return subject.judged(
         good, evidence, expected=f"under {_NEAR:.0%} of the limit", source=limit.group.folder,
-        advice=remedy.memory(place, limit.group.path), bad=Verdict.WARN,
+        advice=advise(place, limit.group.path), bad=Verdict.WARN,
     )  # fmt: skip
 
 
@@ -198,12 +206,12 @@ def _high(place: Place, node: Node, known: Line) -> Iterator[Check]:
         rises.append((rise.by, rise.before, limit, path))
     count, before, limit, path = max(rises, key=lambda row: row[:2])
     words = f"{amount(limit.amount)} by {known.words(limit.group)}"
-    advice = remedy.memory(place, limit.group.path)
+    advice = remedy.memory_high(place, limit.group.path)
     if count > 0:
-        evidence = f"{words}: exceeded {count} times in {readings.seconds(node.host):.2g} s"
+        evidence = f"{words}: exceeded {count} times in {readings.passed(node.host):.2g} s"
         yield subject.judged(False, evidence, expected="not exceeded", source=path, advice=advice)
         return
-    near = _judged(place, node, known, subject, limits)
+    near = _judged(place, node, known, subject, limits, remedy.memory_high)
     if before > 0 and near.verdict is Verdict.PASS:
         evidence = f"{words}: exceeded {before} times, and not now; {near.found}"
         yield subject.skip(evidence, source=path, advice=advice)

@@ -50,6 +50,7 @@ def begin(host: Host, processes: Sequence[JobProcess]) -> None:
 
 
 _BEFORE, _AFTER = "counters of jobs", "counters of jobs, after a pause"
+_PASSED = "seconds between the counters of jobs"
 
 
 def _before(host: Host, processes: Sequence[JobProcess]) -> _Before:
@@ -90,14 +91,20 @@ def _read(host: Host, path: str) -> Mapping[str, int]:
 
 
 def seconds(host: Host) -> float:
-    """Seconds between the readings, at least; 0 if nothing is limited."""
+    """Least number of seconds between the readings; 0 if nothing is limited."""
     return host.once(_BEFORE, lambda: _Before(0.0, 0.0, {})).seconds
+
+
+def passed(host: Host) -> float:
+    """Seconds from the first reading to the second one, which rise() takes."""
+    return host.once(_PASSED, lambda: 0.0)
 
 
 def rise(host: Host, path: str, name: str) -> Rise | None:
     """Both readings of a counter; None if one could not be read."""
     before = host.once(_BEFORE, lambda: _Before(0.0, 0.0, {}))
     after = host.once(_AFTER, lambda: _after(host, before))
+    host.once(_PASSED, lambda: time.monotonic() - before.begin if host.live else before.seconds)
     first, last = (files.get(path, {}).get(name) for files in (before.files, after))
     return None if first is None or last is None else Rise(first, last)
 

@@ -150,11 +150,20 @@ def memory(place: Place, group: str) -> str:
         PODMAN: "podman update --memory=SIZE, or podman run with a greater --memory",
         DOCKER: "docker update --memory=SIZE --memory-swap=SIZE, or docker run with a greater --memory",
         CONTAINERD: "nerdctl update --memory=SIZE, or nerdctl run with a greater --memory",
-        POD: "raise resources.limits.memory of the pod; memory.high comes from memoryThrottlingFactor of the "
-        "kubelet",
+        POD: "raise resources.limits.memory of the pod",
         SLURM: "ask for more memory with sbatch --mem",
     }
-    return _of_group(place, group, advice, "MemoryMax= and MemoryHigh=")
+    return _of_group(place, group, advice, "MemoryMax=")
+
+
+def memory_high(place: Place, group: str) -> str:
+    """group: path of the control group with memory.high, which `update` of no runtime changes."""
+    advice = {
+        PODMAN: "podman run --cgroup-conf=memory.high=BYTES with a greater number, or without the option",
+        POD: "raise resources.limits.memory of the pod, or memoryThrottlingFactor of the kubelet",
+        SLURM: "ask for more memory with sbatch --mem",
+    }
+    return _of_group(place, group, advice, "MemoryHigh=")
 
 
 def _of_group(place: Place, group: str, advice: Mapping[str, str], settings: str) -> str:
@@ -222,9 +231,9 @@ def rdma_devices(place: Place) -> str:
 
 def gids(place: Place) -> str:
     advice = {
-        PODMAN: "podman run --network=host",
-        DOCKER: "docker run --network=host",
-        CONTAINERD: "nerdctl run --network=host",
+        PODMAN: "podman run --network=host, without --sysctl net.*",
+        DOCKER: "docker run --network=host, without --sysctl net.*",
+        CONTAINERD: "nerdctl run --network=host, without --sysctl net.*",
         POD: "hostNetwork: true, or a secondary network on each rail (Multus with SR-IOV or macvlan)",
     }
     return advice.get(form(place), "start it in the node's network namespace, or move the rails into its own")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
+from types import SimpleNamespace
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, control_groups
@@ -99,6 +100,19 @@ def test_the_pause_is_as_long_as_the_period(trainer: Machine, period: int) -> No
     assert readings.seconds(trainer) == pytest.approx(period * 1.1 / 1e6)
 
 
+@pytest.mark.parametrize(("live", "seconds"), [(True, 4.2), (False, 0.0)])
+def test_the_time_between_the_readings_is_the_real_one(
+    trainer: Machine, monkeypatch: pytest.MonkeyPatch, live: bool, seconds: float
+) -> None:
+    """Other looks of a busy node take longer than the pause."""
+    monkeypatch.setattr(Machine, "live", live)
+    for now in (1000.0, 1004.2):
+        monkeypatch.setattr(readings, "time", SimpleNamespace(monotonic=lambda now=now: now))
+        readings.begin(trainer, [])
+    readings.rise(trainer, "/sys/fs/cgroup/cpu.stat", "nr_throttled")
+    assert readings.passed(trainer) == pytest.approx(seconds)
+
+
 def test_without_a_limit_there_is_no_pause(trainer: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     process(trainer, 20, "python", "/dev/nvidia0", cgroup=SCOPE)
     monkeypatch.setattr(time, "sleep", None)
@@ -166,6 +180,18 @@ def test_the_node_of_a_job_without_a_gpu_is_its_nics(trainer: Machine) -> None:
     trainer.link("/sys/class/infiniband_verbs/uverbs1", "/sys/devices/verbs/0000:94:00.0/uverbs1")
     trainer.put("/sys/devices/verbs/0000:94:00.0/uverbs1/ibdev", "mlx5_1\n")
     process(trainer, 20, "ib_write_bw", "/dev/infiniband/uverbs1", cgroup=SCOPE, cpus="0-1")
+    check = named(look(trainer), "job_cpu_node")
+    assert (check.verdict, check.expected) == (Verdict.WARN, "on node 1 of NIC rail1")
+
+
+def test_a_device_in_software_has_the_node_of_its_nic(trainer: Machine) -> None:
+    trainer.link("/sys/class/infiniband/rxe0", "/sys/devices/virtual/infiniband/rxe0")
+    for name, text in {"parent": "rail1", "ports/1/link_layer": "Ethernet"}.items():
+        trainer.put(f"/sys/devices/virtual/infiniband/rxe0/{name}", f"{text}\n")
+    trainer.link("/sys/class/infiniband_verbs/uverbs8", "/sys/devices/virtual/infiniband_verbs/uverbs8")
+    for name, text in {"ibdev": "rxe0", "dev": "231:200"}.items():
+        trainer.put(f"/sys/devices/virtual/infiniband_verbs/uverbs8/{name}", f"{text}\n")
+    process(trainer, 20, "python", "/dev/infiniband/uverbs8", cgroup=SCOPE, cpus="0-1")
     check = named(look(trainer), "job_cpu_node")
     assert (check.verdict, check.expected) == (Verdict.WARN, "on node 1 of NIC rail1")
 

@@ -118,7 +118,7 @@ POD_GROUP = f"/kubepods.slice/kubepods-pod{ID[:32]}.slice"
          "docker update --memory=SIZE"),
         ("container", "containerd", f"/system.slice/nerdctl-{ID}.scope", "nerdctl update --cpus=N",
          "nerdctl update --memory=SIZE"),
-        ("container", "docker", "/system.slice", "CPUQuota= of system.slice", "MemoryHigh= of system.slice"),
+        ("container", "docker", "/system.slice", "CPUQuota= of system.slice", "MemoryMax= of system.slice"),
         ("container", "docker", f"/docker/{'ab' * 32}", "raise the limit of the group /docker/abab",
          "raise the limit of the group /docker/abab"),
         ("pod", "containerd", f"{POD_GROUP}/cri-containerd-{ID}.scope", "resources.limits.cpu of the pod",
@@ -141,12 +141,30 @@ def test_a_limit_is_raised_where_it_is_set(
 
 
 @pytest.mark.parametrize(
+    ("kind", "runtime", "group", "advice"),
+    [
+        ("container", "podman", f"/machine.slice/libpod-{ID}.scope/container",
+         "podman run --cgroup-conf=memory.high=BYTES"),
+        ("container", "docker", f"/system.slice/docker-{ID}.scope", f"MemoryHigh= of docker-{ID}.scope"),
+        ("container", "podman", "/machine.slice", "MemoryHigh= of machine.slice"),
+        ("pod", "containerd", POD_GROUP, "memoryThrottlingFactor of the kubelet"),
+        ("slurm", "", "/system.slice/lab_slurmstepd.scope/job_7", "sbatch --mem"),
+    ],
+)  # fmt: skip
+def test_memory_high_is_raised_where_it_is_set(kind: str, runtime: str, group: str, advice: str) -> None:
+    names = {"pod": ID[:32], "slurm": "7"}
+    found = remedy.memory_high(place(kind, runtime, names.get(kind, ID)), group)
+    assert advice in found
+    assert "update" not in found, "it changes memory.max alone"
+
+
+@pytest.mark.parametrize(
     ("kind", "runtime", "cpus", "rdma", "gids"),
     [
         ("container", "podman", "--cpuset-cpus=LIST --cpuset-mems=1", "podman run --device=/dev/infiniband",
-         "podman run --network=host"),
+         "podman run --network=host, without --sysctl net.*"),
         ("container", "docker", "--cpuset-cpus=LIST --cpuset-mems=1", "docker run --device=/dev/infiniband",
-         "docker run --network=host"),
+         "docker run --network=host, without --sysctl net.*"),
         ("pod", "crio", "topologyManagerPolicy: single-numa-node", "device plugin", "hostNetwork: true"),
         ("slurm", "", "srun --cpus-per-task=COUNT", "MELLANOX_VISIBLE_DEVICES=all", "node's network"),
         ("unit", "", "NUMAMask=1 in the unit", "DeviceAllow=char-infiniband_verbs rw", "node's network"),

@@ -76,6 +76,7 @@ class Node:
         self.readable: list[tuple[str, ...]] = []
         monkeypatch.setattr(agent_call.agent_source, "said", lambda: AGENT)
         monkeypatch.setattr(agent_call.agent_source, "archive", lambda: ARCHIVE)
+        monkeypatch.setattr(agent_call.agent_source, "unzipped", lambda: ARCHIVE)
         shell = SimpleNamespace(join_path=lambda *parts: "/".join(parts), tmpdir=None)
         self.task = SimpleNamespace(
             args=arguments, async_val=0, check_mode=False, diff=False, tags=["always"], _role=None,

@@ -50,7 +50,7 @@ class Fault:
     options: Sequence[str] = ()
     program: Sequence[str] = ()
     values: Mapping[str, str] = field(default_factory=dict)
-    without: Sequence[str] = ()
+    prose: Mapping[str, str] = field(default_factory=dict)
     not_given: Sequence[str] = ()
     runtimes: Sequence[str] = RUNTIMES
 
@@ -101,6 +101,9 @@ def test_containers_of_a_tuned_node_lack_what_it_declares(story: Story) -> None:
         assert seen.status == 3
         assert seen.names == {"job_sysctl", "job_limit", "job_nccl", "job_shm"}
         assert sorted(check["found"].split()[0] for check in seen.named("job_sysctl")) == sorted(OWN)
+        text = story.machine.run(f"COLUMNS=300 mlnode job --container before-{name}", check=False).stdout
+        remedies = {line.partition(" ")[2].strip() for line in text.splitlines() if line.startswith("do ")}
+        assert remedies == {check["advice"] for check in seen.bad}
 
 
 def test_settings_of_new_containers_wait_for_dockers_restart(story: Story) -> None:
@@ -147,9 +150,9 @@ def test_a_fault_is_found_and_its_remedy_mends_it(story: Story, name: str, fault
             elif command == "run":
                 options.append(words)
             else:
-                assert row.without, check
-        options = [word for word in options if word not in row.without]
-        program = [word for word in program if word not in row.without]
+                [left_out] = [words for part, words in row.prose.items() if part in check["advice"]]
+                options = [word for word in options if word != left_out]
+                program = [word for word in program if word != left_out]
         if before != (*options, *program):
             runtime.start(container, options, program)
     seen = story.look(container)

@@ -38,7 +38,8 @@ def families(host: Host) -> tuple[Family, ...]:
     seen = _seen(inspections.answer(host, _MODULE, {"fail_on": "never"}, True))
     took = round(time.monotonic() - start, 6)
     listed = [*seen.worst.items()][:LISTED]
-    verdicts = [Sample(seen.verdicts.get(str(one), 0), {"verdict": str(one)}) for one in Verdict]
+    words = [str(verdict) for verdict in Verdict]
+    verdicts = [Sample(seen.verdicts.get(verdict, 0), {"verdict": verdict}) for verdict in words]
     info = [Sample(1, {"check": name, "verdict": verdict}) for name, verdict in listed]
     return (
         _family("places", "Places of jobs: processes with the same namespaces and user.", [seen.places]),

@@ -62,7 +62,7 @@ def line(host: Host, pid: int, controller: str) -> Line:
     if own is None:
         raise HostError("find", controller, None, f"{path} has no group with it")
     mount = _mount(host, version, controller, own)
-    offered = version == 1 or _is_offered(host, mount, controller)
+    offered = version == 1 or is_offered(host, mount.point, controller)
     if not offered and _mounts_with(host, controller, (1,)):
         raise HostError("find", controller, None, f"the kernel does not offer it at {mount.point}")
     groups = tuple(_groups(mount, own))
@@ -77,9 +77,9 @@ def line(host: Host, pid: int, controller: str) -> Line:
     return Line(controller, version, groups[:-1] if is_root else groups, hidden)
 
 
-def _is_offered(host: Host, mount: Mount, controller: str) -> bool:
-    """Raises HostError."""
-    path = f"{mount.point}/cgroup.controllers"
+def is_offered(host: Host, folder: str, controller: str) -> bool:
+    """True if a group of version 2 has a controller. Raises HostError."""
+    path = f"{folder}/cgroup.controllers"
     controllers = value(host, path)
     if controllers.text is None:
         raise HostError("read", path, None, controllers.problem)
@@ -139,10 +139,6 @@ def value(host: Host, path: str) -> Value:
     return host.once(f"control group file {path}", lambda: host.value(path))
 
 
-def _words(host: Host, path: str) -> list[str]:
-    return (value(host, path).text or "").split()
-
-
 def texts(host: Host, known: Line, name: str) -> list[tuple[Group, str]]:
     """Text of a file in each group with the controller, the own group first. Raises HostError if a limit is
     not known, and one of a process that has ended if its group has."""
@@ -155,7 +151,7 @@ def texts(host: Host, known: Line, name: str) -> list[tuple[Group, str]]:
             raise HostError("read", f"{group.folder}/{name}", None, content.unreadable)
         elif not host.exists(group.folder):
             raise jobs.gone(group.folder)
-        elif known.version == 1 or known.controller in _words(host, f"{group.folder}/cgroup.controllers"):
+        elif known.version == 1 or is_offered(host, group.folder, known.controller):
             raise HostError("read", f"{group.folder}/{name}", None, "this kernel does not have the file")
     return texts_of_groups
 

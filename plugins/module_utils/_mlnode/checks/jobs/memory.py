@@ -221,7 +221,7 @@ def _kills(place: Place, node: Node, known: Line) -> Iterator[Check]:
     if not known.groups:
         return
     path = f"{known.groups[0].folder}/{_FILES[known.version].events}"
-    if known.version == 2 and not _is_controlled(node, known):
+    if known.version == 2 and not cgroup_files.is_offered(node.host, known.groups[0].folder, "memory"):
         return
     count = cgroup_files.pairs(_text(node, path)).get("oom_kill")
     subject = replace(_subject(place, KILLS), source=path)
@@ -231,11 +231,6 @@ def _kills(place: Place, node: Node, known: Line) -> Iterator[Check]:
     killed = f"{count} {'process' if count == 1 else 'processes'} killed for lack of memory since its start"
     advice = f"{remedy.memory(place, known.groups[0].path)}; dmesg shows which process"
     yield subject.judged(not count, killed, expected="0", advice=advice, bad=Verdict.WARN)
-
-
-def _is_controlled(node: Node, known: Line) -> bool:
-    path = f"{known.groups[0].folder}/cgroup.controllers"
-    return known.controller in (cgroup_files.value(node.host, path).text or "").split()
 
 
 def _swap(place: Place, node: Node, known: Line) -> Iterator[Check]:

@@ -48,7 +48,7 @@ class Process:
         return self.environment.variables.get(name)
 
     def lost(self, names: Iterable[str], why: str) -> None:
-        """Say why these values are unknown."""
+        """Keep the reason why these values are unknown."""
         self.unknown.update(dict.fromkeys(names, printable(why)))
 
     def document(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Place:
             self.values[name] = printable(" ".join(text.split()))
 
     def lost(self, names: Iterable[str], why: str) -> None:
-        """Say why these values, of the place or of its processes, are unknown, unless they were read."""
+        """Keep the reason why these values, of the place or of its processes, were not read."""
         for name in names:
             held = [self.values, *(process.values for process in self.processes)]
             if not any(name in values for values in held):

@@ -68,7 +68,7 @@ def compared(name: str) -> bool:
 
 
 def rank(variables: Mapping[str, str | None]) -> Rank:
-    """Of the launcher that says the most, the first of several: half of a rank from another one may be wrong.
+    """Numbers by the launcher that sets the most, the first of several: two launchers may count differently.
     The local rank may be of another launcher with the same rank."""
     known = [_rank(variables, names_of) for names_of in _LAUNCHERS]
     own = max(known, key=lambda rank: (rank.rank is not None, rank.world is not None, rank != _NOTHING))

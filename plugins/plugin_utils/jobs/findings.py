@@ -13,7 +13,7 @@ from ...module_utils._mlnode.checks.model import BAD, Verdict
 from ...module_utils._mlnode.model.setting import Severity
 from ..fleet_report.names import few, natural
 from . import joined, odd
-from .model import OF_ENVIRONMENT, Finding, Job, Rank
+from .model import Finding, Job, Rank, is_unknown
 from .names import is_number, numbered, runs, short, told_apart, who
 from .odd import Groups, Odd, Unlike
 
@@ -73,9 +73,8 @@ def judge(job: Job, unanswered: Sequence[str] = ()) -> Judged:
 def _alike(compared: Sequence[tuple[str, Sequence[Finding]]], ranks: Sequence[Rank]) -> int:
     """Number of values that all ranks share: an unknown one may differ."""
     closed = {name for rank in ranks for name in rank.unknown}
-    unread = OF_ENVIRONMENT if any(rank.is_unread for rank in ranks) else ()
-    names = {name for name, _some in compared} - {name for name, some in compared if some} - closed
-    return sum(not name.startswith(unread) for name in names)
+    names = {name for name, _some in compared} - {name for name, some in compared if some}
+    return sum(not is_unknown(name, closed) for name in names)
 
 
 def _rank(finding: Finding) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ from ..fleet_report import model
 from ..fleet_report.model import Fleet
 from . import report
 from .findings import Judged
-from .model import OF_ENVIRONMENT, Finding
+from .model import Finding, is_unknown
 from .names import amount, told_apart
 
 #: Heading of the columns
@@ -51,14 +51,12 @@ def _checks(judged: Judged) -> dict[str, list[dict[str, Any]]]:
         for node in item.nodes:
             _note(nodes[node], judged, item)
     closed: dict[str, set[str]] = {node: set() for node in nodes}
-    unread = {rank.node for rank in judged.job.ranks if rank.is_unread}
     for rank in judged.job.ranks:
         closed[rank.node] |= rank.unknown.keys()
     # The other nodes pass a value: otherwise the report would say that they report nothing about it.
     for item in [item for item in bad if item.of][:_COMPARED]:
-        hidden = unread if item.value.startswith(OF_ENVIRONMENT) else set()
-        for node in nodes.keys() - item.nodes - hidden:
-            if item.value not in closed[node] | nodes[node].keys():
+        for node in nodes.keys() - item.nodes:
+            if item.value not in nodes[node] and not is_unknown(item.value, closed[node]):
                 others = amount(item.value, item.others)
                 passed = _made(judged.job.name, item.value, str(Verdict.PASS), "", others, "")
                 nodes[node][item.value] = passed

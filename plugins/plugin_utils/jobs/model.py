@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._mlnode.checks.model import Verdict
@@ -19,10 +19,23 @@ ABSENT = "not set"
 #: Between the values of a rank and its workers
 _AND = " | "
 
-#: Name in `unknown` of an environment that was not read, or not all of it, and beginnings of the names of its
-#: values. It overrides the files of NCCL.
+#: Name in `unknown` of an environment that was not read, or not all of it
 ENVIRONMENT = "environment"
-OF_ENVIRONMENT = ("env ", "nccl ", "world size")
+#: Name in `unknown` of a source that was not read → beginnings of the names of its values. The environment
+#: overrides the files of NCCL.
+_SOURCES = {
+    ENVIRONMENT: ("env ", "nccl ", "world size"),
+    "nccl files": ("nccl ",),
+    "hugetlb limit": ("hugetlb ",),
+}
+
+
+def is_unknown(name: str, unknown: Container[str]) -> bool:
+    """True if a value, or the source of its name, is in unknown."""
+    return name in unknown or any(
+        source in unknown and name.startswith(beginnings) for source, beginnings in _SOURCES.items()
+    )
+
 
 _texts = names(line, line)
 
@@ -170,12 +183,7 @@ def _rank(
         size = {} if process["world"] is None else {"world size": str(process["world"])}
         for name, text in {**process["values"], **size}.items():
             own.setdefault(name, {})[text] = None
-    unread = OF_ENVIRONMENT if ENVIRONMENT in closed else ()
-    values = {
-        name: _joined(some)
-        for name, some in {**texts, **own}.items()
-        if name not in closed and not name.startswith(unread)
-    }
+    values = {name: _joined(some) for name, some in {**texts, **own}.items() if not is_unknown(name, closed)}
     first = processes[0]
     pids = tuple(sorted(process["pid"] for process in processes))
     return Rank(node, place, pids, first["rank"], first["world"], first["local_rank"], values, closed)

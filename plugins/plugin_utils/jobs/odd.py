@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from .model import ABSENT, OF_ENVIRONMENT, Rank
+from .model import ABSENT, Rank, is_unknown
 from .names import is_number
 
 #: Numerator and denominator of the majority, for a comparison of whole numbers
@@ -153,13 +153,8 @@ def _is_by_design(groups: _Groups, ranks: Sequence[Rank]) -> bool:
 def values(ranks: Sequence[Rank]) -> Iterator[tuple[str, dict[int, str], frozenset[int]]]:
     """Each value with its texts, and the places of the ranks on which it is unknown."""
     texts: dict[str, dict[int, str]] = {}
-    unknown: dict[str, set[int]] = {}
     for at, rank in enumerate(ranks):
         for name, text in rank.values.items():
             texts.setdefault(name, {})[at] = text
-        for name in rank.unknown:
-            unknown.setdefault(name, set()).add(at)
-    unread = {at for at, rank in enumerate(ranks) if rank.is_unread}
     for name, some in texts.items():
-        closed = unread if name.startswith(OF_ENVIRONMENT) else set()
-        yield name, some, frozenset(closed.union(unknown.get(name, ())))
+        yield name, some, frozenset(at for at, rank in enumerate(ranks) if is_unknown(name, rank.unknown))

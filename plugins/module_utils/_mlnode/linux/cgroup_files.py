@@ -38,7 +38,8 @@ class Group(NamedTuple):
 
 class Line(NamedTuple):
     """Groups of a process in the hierarchy of one controller, its own first, without the root, which limits
-    nothing. hidden: why there may be more groups above; empty if all are here."""
+    nothing; none if the kernel does not offer the controller. hidden: why there may be more groups above;
+    empty if all are here."""
 
     controller: str
     version: int
@@ -54,12 +55,15 @@ def line(host: Host, pid: int, controller: str) -> Line:
     """Raises HostError if the groups are not known, and one of a process that has ended."""
     path = f"/proc/{pid}/cgroup"
     rows = _rows(host, pid)
+    if rows and not {controller, ""} & {*rows} and not _mounts_with(host, controller, (1, 2)):
+        return Line(controller, 1, ())
     version = 1 if controller in rows else 2
     own = rows.get(controller, rows.get(""))
     if own is None:
         raise HostError("find", controller, None, f"{path} has no group with it")
     mount = _mount(host, version, controller, own)
-    if version == 2 and controller not in _words(host, f"{mount.point}/cgroup.controllers"):
+    offered = version == 1 or is_offered(host, mount.point, controller)
+    if not offered and _mounts_with(host, controller, (1,)):
         raise HostError("find", controller, None, f"the kernel does not offer it at {mount.point}")
     groups = tuple(_groups(mount, own))
     if own.endswith(_REMOVED) and not host.exists(groups[0].folder):
@@ -68,7 +72,18 @@ def line(host: Host, pid: int, controller: str) -> Line:
     name = _ONLY_ROOT if version == 1 else _NOT_ROOT
     is_root = host.exists(f"{top.folder}/{name}") == (version == 1)
     hidden = "" if is_root else f"{mount.point} is not the root, so groups above it are not visible"
+    if not offered:
+        return Line(controller, version, (), hidden)
     return Line(controller, version, groups[:-1] if is_root else groups, hidden)
+
+
+def is_offered(host: Host, folder: str, controller: str) -> bool:
+    """True if a group of version 2 has a controller. Raises HostError."""
+    path = f"{folder}/cgroup.controllers"
+    controllers = value(host, path)
+    if controllers.text is None:
+        raise HostError("read", path, None, controllers.problem)
+    return controller in controllers.text.split()
 
 
 def _rows(host: Host, pid: int) -> dict[str, str]:
@@ -81,13 +96,22 @@ def _mount(host: Host, version: int, controller: str, path: str) -> Mount:
     """The mount that shows a group. Raises HostError."""
     if path.startswith(_OUTSIDE):
         raise HostError("find", controller, None, f"its group {printable(path)} is outside of this namespace")
-    every = host.once("mounts of control groups", lambda: _mounts(host))
-    for mount in every:
-        fits = mount.kind == _KINDS[version] and (version == 2 or controller in mount.options)
-        if fits and (mount.root == "/" or f"{path}/".startswith(f"{mount.root}/")):
+    for mount in _mounts_with(host, controller, (version,)):
+        if mount.root == "/" or f"{path}/".startswith(f"{mount.root}/"):
             return mount
     words = f"no control groups of version {version} with it are mounted here"
     raise HostError("find", controller, None, words)
+
+
+def _mounts_with(host: Host, controller: str, versions: Sequence[int]) -> list[Mount]:
+    """Mounts of version 2, and those of version 1 that have the controller. Raises HostError."""
+    every = host.once("mounts of control groups", lambda: _mounts(host))
+    kinds = [_KINDS[version] for version in versions]
+    return [
+        mount
+        for mount in every
+        if mount.kind in kinds and (mount.kind == _KINDS[2] or controller in mount.options)
+    ]
 
 
 def _mounts(host: Host) -> tuple[Mount, ...]:
@@ -115,10 +139,6 @@ def value(host: Host, path: str) -> Value:
     return host.once(f"control group file {path}", lambda: host.value(path))
 
 
-def _words(host: Host, path: str) -> list[str]:
-    return (value(host, path).text or "").split()
-
-
 def texts(host: Host, known: Line, name: str) -> list[tuple[Group, str]]:
     """Text of a file in each group with the controller, the own group first. Raises HostError if a limit is
     not known, and one of a process that has ended if its group has."""
@@ -131,7 +151,7 @@ def texts(host: Host, known: Line, name: str) -> list[tuple[Group, str]]:
             raise HostError("read", f"{group.folder}/{name}", None, content.unreadable)
         elif not host.exists(group.folder):
             raise jobs.gone(group.folder)
-        elif known.version == 1 or known.controller in _words(host, f"{group.folder}/cgroup.controllers"):
+        elif known.version == 1 or is_offered(host, group.folder, known.controller):
             raise HostError("read", f"{group.folder}/{name}", None, "this kernel does not have the file")
     return texts_of_groups
 

@@ -33,6 +33,12 @@ _POD_SLICE = regex(
     rf"(?:/(cri-containerd|crio|docker)-({_ID})(?:\.scope)?(?=/|\Z))?(?:/|\Z)",
     re.ASCII,
 )
+#: One of containerd and the kubelet has systemd's driver, the other cgroupfs: SLICE:PREFIX:ID becomes a name
+_POD_NAME = regex(
+    rf"{_SLICES}(?:/containerd\.service)?/(?:[^/:]+-)?kubepods(?:-[a-z]+)?-pod({_UID})\.slice:"
+    rf"(cri-containerd):({_ID})(?:/|\Z)",
+    re.ASCII,
+)
 #: kubelet with the driver cgroupfs
 _POD_FOLDER = regex(
     rf"/kubepods(?:/(?:burstable|besteffort|guaranteed))?/pod({_UID})(?:/(crio-)?({_ID}))?(?:/|\Z)", re.ASCII
@@ -109,7 +115,7 @@ def of_path(path: str) -> Job:
     slurm = _SLURM_2.match(path) or _SLURM_1.match(path)
     if slurm:
         return Job(SLURM, slurm.group(1))
-    pod = _POD_SLICE.match(path) or _POD_FOLDER.match(path)
+    pod = _POD_SLICE.match(path) or _POD_NAME.match(path) or _POD_FOLDER.match(path)
     if pod:
         uid, driver, container = pod.groups()
         runtime = "" if container is None else _DRIVERS.get(driver or "", "containerd")

@@ -11,7 +11,7 @@ from ...knobs.irq import vectors
 from ...linux import cgroup_files, job_status, jobs
 from ...linux.cgroup_files import Line, Quota
 from ...model import cpulist, values
-from ...model.errors import HostError, listed
+from ...model.errors import HostError, listed, printable
 from ...model.record import NamedTuple, replace
 from ...model.setting import Severity
 from ...topology import numa
@@ -20,6 +20,10 @@ from ..model import Check, Subject, Verdict
 from . import homes, ranks, readings, remedy
 from .homes import Home
 from .model import Node, Place, Process
+
+#: Names of values
+_LIMIT, _SET = OF_PLACE = ("cpu quota", "cpuset cpus")
+_CPUS, _NODES = OF_PROCESS = ("cpus", "cpu numa nodes")
 
 QUOTA, COUNT, NEAR, IRQS = "job_cpu_quota", "job_cpu_count", "job_cpu_node", "job_cpu_interrupts"
 
@@ -42,9 +46,9 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     except HostError as error:
         if jobs.is_gone(error):
             return
-        place.unknown["cpu quota"] = str(error)
+        place.lost((_LIMIT,), str(error))
         yield _subject(place, QUOTA, Severity.HIGH).unknown(str(error))
-    within = _cpuset(place, node)
+    within = yield from _cpuset(place, node)
     bound = yield from _bound(place, node)
     if bound:
         yield from _count(place, node.topology, bound, quotas)
@@ -78,20 +82,25 @@ def _subject(place: Place, name: str, severity: Severity = Severity.MEDIUM) -> S
     return place.subject(name, source=source, severity=severity, reason=reason, reference=reference)
 
 
-def _cpuset(place: Place, node: Node) -> tuple[int, ...]:
-    """CPUs that its control groups allow; empty if that is not known."""
+def _cpuset(place: Place, node: Node) -> Generator[Check, None, tuple[int, ...]]:
+    """CPUs that its control groups allow, all of the node without a limit; empty, and a check, if that is not
+    known."""
     try:
         known = cgroup_files.line(node.host, place.first.pid, "cpuset")
         effective = cgroup_files.nearest(node.host, known, _EFFECTIVE[known.version])
-        cpus = cpulist.parse(effective[1].strip()) if effective else None
+        cpus = cpulist.parse(effective[1].strip()) if effective else node.topology.cpus.online
     except HostError as error:
-        place.unknown["cpuset cpus"] = str(error)
-        return ()
+        if jobs.is_gone(error):
+            return ()
+        problem = str(error)
     except ValueError as error:
-        place.unknown["cpuset cpus"] = f"cpuset of its control group: {error}"
-        return ()
-    place.values["cpuset cpus"] = "all" if cpus is None else str(len(cpus))
-    return node.topology.cpus.online if cpus is None else cpus
+        problem = f"cpuset of its control group: {error}"
+    else:
+        place.values[_SET] = str(len(cpus))
+        return cpus
+    place.lost((_SET,), problem)
+    yield replace(_subject(place, COUNT), source=f"/proc/{place.first.pid}/cgroup").unknown(problem)
+    return ()
 
 
 #: Version → file with the CPUs in force, those of all groups above included
@@ -112,13 +121,11 @@ class _Throttled(NamedTuple):
 def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Check:
     subject = _subject(place, QUOTA, Severity.HIGH)
     least = min(quotas, key=lambda quota: quota.cpus, default=None)
+    place.limit(_LIMIT, f"{least.cpus:.4g}" if least else None, known.hidden)
     if least is None:
         if known.hidden:
-            place.unknown["cpu quota"] = known.hidden
             return subject.unknown(f"no quota is visible; {known.hidden}")
-        place.values["cpu quota"] = "max"
         return subject.judged(True, "no quota", expected="not throttled")
-    place.values["cpu quota"] = f"{least.cpus:.4g}"
     words = _quota_words(known, least)
     counted = []
     for quota in quotas:
@@ -135,6 +142,8 @@ def _quota(place: Place, node: Node, known: Line, quotas: Sequence[Quota]) -> Ch
         return subject.judged(False, evidence, expected="not throttled", source=source, advice=advice)
     if worst.earlier > 0:
         evidence = f"{_quota_words(known, worst.quota)}: throttled {_times(worst.earlier)}, and not now"
+        if known.hidden:
+            return subject.unknown(f"{evidence}; {known.hidden}", source=source)
         advice = remedy.cpu_quota(place, worst.quota.group.path)
         return subject.skip(evidence, source=source, advice=advice)
     if known.hidden:
@@ -165,10 +174,11 @@ def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
             status = job_status.read(node.host, process.pid)
         except HostError as error:
             if not jobs.is_gone(error):
+                process.lost(OF_PROCESS, str(error))
                 yield _subject(place, COUNT).unknown(str(error), target=place.target([process]))
             continue
         bound.append(_Bound(process, status.cpus))
-        process.values["cpus"] = str(len(status.cpus))
+        process.values[_CPUS] = str(len(status.cpus))
     return bound
 
 
@@ -187,11 +197,13 @@ def _count(
         sharing = _sharing(processes, _is_free(topology, cpus))
         words = f"{usable:.4g} CPU{'s' if usable != 1 else ''}"
         words += f" for {sharing} ranks" if sharing > 1 else ""
-        if not threads:
+        unread = next(filter(None, (process.environment.unknown for process in processes)), "")
+        words += f", OMP_NUM_THREADS {threads}" if threads else ""
+        if unread and threads * sharing <= usable:
+            yield subject.unknown(f"{words}; its environment: {printable(unread)}", target=target)
+        elif not threads:
             yield subject.skip(f"{words}; OMP_NUM_THREADS is not set", target=target)
-            continue
-        words += f", OMP_NUM_THREADS {threads}"
-        if threads * sharing <= usable:
+        elif threads * sharing <= usable:
             yield subject.judged(True, words, expected="a CPU for each thread", target=target)
         else:
             least = int(usable) // sharing
@@ -218,11 +230,20 @@ def _sharing(processes: Sequence[Process], free: bool) -> int:
 
 def _by_topology(place: Place, node: Node, bound: Sequence[_Bound], within: Sequence[int]) -> Iterator[Check]:
     """within: the CPUs of its control groups. Raises HostError."""
-    topology, homes_by_pid = node.topology, homes.by_process(place, node)
+    topology = node.topology
+    for process, allowed in bound:
+        count = len(_cells(topology, allowed)) if topology.nodes else 1  # a kernel without NUMA
+        if count:
+            process.values[_NODES] = str(count)
+        else:
+            process.lost((_NODES,), _NOWHERE)
+    try:
+        homes_by_pid = homes.by_process(place, node)
+    except HostError as error:
+        yield _subject(place, NEAR).unknown(str(error))
+        return
     groups: dict[tuple[Home, tuple[int, ...]], list[Process]] = {}
     for process, allowed in bound:
-        cells = _cells(topology, allowed)
-        process.values["cpu numa nodes"] = str(len(cells)) if cells else "unknown"
         groups.setdefault((homes_by_pid[process.pid], allowed), []).append(process)
     for (home, cpus), processes in groups.items():
         near = _near(place, topology, home, cpus, processes)
@@ -230,6 +251,9 @@ def _by_topology(place: Place, node: Node, bound: Sequence[_Bound], within: Sequ
             near = replace(near, advice=remedy.affinity(home.nodes or ()))
         yield near
         yield from _interrupts(place, node, home, cpus, processes)
+
+
+_NOWHERE = "no NUMA node has any of its CPUs"
 
 
 def _cells(topology: Topology, cpus: Sequence[int]) -> list[int]:
@@ -243,6 +267,8 @@ def _near(
     subject = replace(_subject(place, NEAR), target=place.target(processes))
     allowed = {*cpus} & {*topology.cpus.online}
     words = f"{_named(allowed)} of node {cpulist.render(_cells(topology, cpus))}"
+    if topology.nodes and not _cells(topology, cpus):
+        return subject.unknown(_NOWHERE)
     if len(numa.with_cpus(topology.nodes)) < 2:
         return subject.skip("there are not two NUMA nodes with CPUs")
     if _is_free(topology, cpus):

@@ -22,6 +22,11 @@ from ..model import Check, Subject, Verdict
 from . import homes, ranks, remedy
 from .model import Node, Place
 
+#: Names of values
+_GPUS, _DEVICES, _RAILS, _MODE, _GIDS = OF_PLACE = (
+    "gpus visible", "rdma devices visible", "rails visible", "rdma namespaces", "rdma devices with gids",
+)  # fmt: skip
+
 GPUS, RAILS, MODE, GIDS = "job_gpus", "job_rails", "job_rdma_namespace", "job_gids"
 
 #: Whether all network namespaces share the RDMA devices, as `rdma system` shows it
@@ -59,14 +64,17 @@ class _Seen(NamedTuple):
 def checks(place: Place, node: Node) -> Iterator[Check]:
     """Raises HostError."""
     topology = node.topology
+    mode = _mode(place, node) if "net" in place.own else ""
+    if _MODE in place.unknown:
+        yield replace(_subject(place, MODE), source=_NETNS).unknown(place.unknown[_MODE])
     files = place.devices
     if isinstance(files, str):
-        for name in ("gpus visible", "rdma devices visible", "rails visible"):
-            place.unknown[name] = printable(files)
+        place.lost(OF_PLACE, files)
         yield from (_subject(place, name).unknown(printable(files)) for name in (GPUS, RAILS))
         return
     yield from _gpus(place, node, topology, files)
     if not topology.rdma and not uverbs.every(node.host):
+        place.values.update(dict.fromkeys((_DEVICES, _RAILS), "0"))
         yield _subject(place, RAILS).skip("the node has no RDMA device")
         return
     if not _computes(place, files):
@@ -76,9 +84,9 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         seen = _seen(place, node, topology, files)
     except HostError as error:
         if not jobs.is_gone(error):
+            place.lost((_DEVICES, _RAILS, _GIDS), str(error))
             yield _subject(place, RAILS).unknown(str(error))
         return
-    mode = _mode(place, node)
     yield _rails(place, node, topology, seen, mode)
     yield from _namespace(place, seen, mode)
     yield from _gids(place, node, topology, seen, mode)
@@ -96,7 +104,7 @@ def _subject(place: Place, name: str) -> Subject:
 def _gpus(place: Place, node: Node, topology: Topology, files: Mapping[str, str]) -> Iterator[Check]:
     """Number of GPUs; a job may have been given a part of them. Raises HostError."""
     count = len(_seen_gpus(node, topology, files))
-    place.values["gpus visible"] = str(count)
+    place.values[_GPUS] = str(count)
     if topology.gpus:
         yield _subject(place, GPUS).skip(f"{count} of {len(topology.gpus)} GPUs are in its /dev")
 
@@ -132,18 +140,22 @@ def _seen(place: Place, node: Node, topology: Topology, files: Mapping[str, str]
     denied = [file for file in there if allowed is not None and not allowed.allows(file.number)]
     here = {device.name for device in topology.rdma}
     usable = tuple(file for file in there if file not in denied)
-    place.values["rdma devices visible"] = str(len(usable))
+    place.values[_DEVICES] = str(len(usable))
     return _Seen(usable, tuple(denied), tuple(file for file in usable if file.device not in here))
 
 
 def _mode(place: Place, node: Node) -> str:
-    """shared, exclusive, or empty if it is not known."""
+    """shared, exclusive, or empty if it is not known. The file came with the mode, in Linux 5.2."""
     value = node.host.value(_NETNS)
-    mode = {"Y": "shared", "N": "exclusive"}.get((value.text or "").strip(), "")
+    mode = (
+        "shared"
+        if value.absent is not None
+        else {"Y": "shared", "N": "exclusive"}.get((value.text or "").strip(), "")
+    )
     if mode:
-        place.values["rdma namespaces"] = mode
+        place.values[_MODE] = mode
     else:
-        place.unknown["rdma namespaces"] = value.problem or f"{_NETNS} is neither Y nor N"
+        place.lost((_MODE,), value.problem or f"{_NETNS} is neither Y nor N")
     return mode
 
 
@@ -165,17 +177,18 @@ def _rails(place: Place, node: Node, topology: Topology, seen: _Seen, mode: str)
     subject = _subject(place, RAILS)
     rails = {device.rail: device.name for device in topology.rdma if device.rail is not None}
     if not rails:
+        place.values[_RAILS] = "0"
         return subject.skip("the node has no rail")
     private = "net" in place.own
     if private and mode != "shared" and seen.elsewhere:
-        place.unknown["rails visible"] = f"{_names(seen.elsewhere)}: {_UNSURE}"
-        return subject.unknown(place.unknown["rails visible"])
+        place.unknown[_RAILS] = f"{_names(seen.elsewhere)}: {_UNSURE}"
+        return subject.unknown(place.unknown[_RAILS])
     if private and not mode:
-        place.unknown["rails visible"] = place.unknown["rdma namespaces"]
-        return subject.unknown(place.unknown["rdma namespaces"])
+        place.unknown[_RAILS] = place.unknown[_MODE]
+        return subject.unknown(place.unknown[_MODE])
     usable = () if private and mode == "exclusive" else seen.files
     visible = {_rail_of(topology, file) for file in usable} & {*rails}
-    place.values["rails visible"] = str(len(visible))
+    place.values[_RAILS] = str(len(visible))
     wanted = _next_to(place, node, topology) or {*rails}
     lacking = [name for rail, name in sorted(rails.items()) if rail in wanted - visible]
     evidence = f"{len(visible)} of {len(rails)} rails"
@@ -226,8 +239,7 @@ def _namespace(place: Place, seen: _Seen, mode: str) -> Iterator[Check]:
     if "net" not in place.own:
         yield subject.judged(True, "it has the node's network namespace")
         return
-    if not mode:
-        yield subject.unknown(place.unknown["rdma namespaces"])
+    if not mode:  # its check has been made
         return
     if mode == "shared":
         yield subject.judged(True, "mode shared")
@@ -254,8 +266,8 @@ def _gids(place: Place, node: Node, topology: Topology, seen: _Seen, mode: str) 
     subject = replace(_subject(place, GIDS), source=f"{RDMA}/*/ports/*/gid_attrs/ndevs")
     inside = place.network.nics
     if inside is None:
-        place.unknown["rdma devices with gids"] = "the interfaces of its namespace are not known"
-        yield subject.unknown(place.unknown["rdma devices with gids"])
+        place.unknown[_GIDS] = "the interfaces of its namespace are not known"
+        yield subject.unknown(place.unknown[_GIDS])
         return
     outside = {nic.name for nic in topology.nics}
     lacking, unsure = [], []
@@ -267,10 +279,10 @@ def _gids(place: Place, node: Node, topology: Topology, seen: _Seen, mode: str) 
             unsure.append(device.name)
     if unsure:
         words = f"{listed(unsure)}: the interface has a name that both the node and the job have"
-        place.unknown["rdma devices with gids"] = words
+        place.unknown[_GIDS] = words
         yield subject.unknown(words)
     else:
-        place.values["rdma devices with gids"] = str(len(roce) - len(lacking))
+        place.values[_GIDS] = str(len(roce) - len(lacking))
     if lacking:
         evidence = f"{listed(lacking)}: no GID of an interface in its network namespace"
         yield subject.judged(

@@ -18,6 +18,8 @@ from . import remedy
 from .model import Node, Place
 
 NAME = "job_hugetlb"
+#: Name of the values of all pools, if it is unknown which pools the node has
+LIMIT = "hugetlb limit"
 POOLS = "/sys/kernel/mm/hugepages"
 _POOL = regex(r"hugepages-([0-9]{1,12})kB\Z")
 
@@ -26,23 +28,27 @@ _LIMITS = {1: ("limit_in_bytes", "rsvd.limit_in_bytes"), 2: ("max", "rsvd.max")}
 
 
 def checks(place: Place, node: Node) -> Iterator[Check]:
+    """Raises HostError."""
     subject = place.subject(
         NAME, source=POOLS, severity=Severity.MEDIUM, reference="admin-guide/mm/hugetlbpage.rst",
         reason="mmap(2) fails, or the program is killed by SIGBUS at its first access",
     )  # fmt: skip
+    pools = _pools(node)
+    if not pools:
+        yield subject.skip("the node has no pool of huge pages")
+        return
     try:
-        pools = _pools(node)
-        if not pools:
-            yield subject.skip("the node has no pool of huge pages")
-            return
         known = cgroup_files.line(node.host, place.first.pid, "hugetlb")
         for size, count in pools.items():
             yield _pool(place, node, known, subject, size, count)
     except HostError as error:
-        if jobs.is_gone(error):
-            return
-        place.unknown["hugetlb limit"] = str(error)
-        yield subject.unknown(str(error))
+        if not jobs.is_gone(error):
+            place.lost(map(_value, pools), str(error))
+            yield subject.unknown(str(error))
+
+
+def _value(size: int) -> str:
+    return f"hugetlb {named(size)} limit"
 
 
 def _pools(node: Node) -> dict[int, int]:
@@ -68,7 +74,7 @@ def _pool(place: Place, node: Node, known: Line, subject: Subject, size: int, co
     """Raises HostError."""
     name, pool = named(size), size * count << 10
     least = _least(node, known, name)
-    place.values[f"hugetlb {name} limit"] = "max" if least is None else str(least.amount)
+    place.limit(_value(size), least and least.amount, known.hidden)
     words = f"{name} pages: {count} on the node"
     if least is None:
         evidence = f"{words}, no limit"
@@ -84,6 +90,8 @@ def _pool(place: Place, node: Node, known: Line, subject: Subject, size: int, co
     fields = {"source": least.group.folder, "advice": advice}
     if refused:
         return subject.judged(False, evidence, expected="no request refused", bad=Verdict.WARN, **fields)
+    if known.hidden:
+        return subject.unknown(f"{evidence}; {known.hidden}", source=least.group.folder)
     if least.amount < pool:
         return subject.skip(evidence, **fields)
     return subject.judged(True, evidence, source=least.group.folder)

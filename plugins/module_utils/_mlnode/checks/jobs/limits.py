@@ -37,9 +37,10 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     if not any(rows.values()):
         return  # all of its processes have ended
     if not wants:
-        source = f"/proc/{place.first.pid}/limits"
-        subject = place.subject(NAME, source=source)
+        subject = place.subject(NAME, source=f"/proc/{place.first.pid}/limits")
         yield node.undeclared(subject, f"no limit is declared for {_words(place)}")
+        problems = (value.problem for row in rows.values() for value in row.values() if value.text is None)
+        yield from map(subject.unknown, [*problems][:1])  # the other ranks may have other limits
         return
     for name, want in wants.items():
         yield from _limit(place, LIMITS[name], want, rows)

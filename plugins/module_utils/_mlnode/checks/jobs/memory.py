@@ -14,9 +14,15 @@ from ...model.record import NamedTuple, replace
 from ...model.setting import Severity
 from ...topology import numa
 from ..model import Check, Subject, Verdict
-from . import homes, hugetlb, readings, remedy
+from . import homes, readings, remedy
 from .homes import Home
 from .model import Node, Place, Process
+
+#: Names of values
+_LIMIT, _HIGH, _SWAP_LIMIT, _OWN_SWAPPINESS = OF_GROUP = (
+    "memory limit", "memory high", "memory swap limit", "memory swappiness",
+)  # fmt: skip
+_NODES, _HUGE = OF_PROCESS = ("memory numa nodes", "thp")
 
 LIMIT, HIGH, KILLS = "job_memory_limit", "job_memory_high", "job_memory_kills"
 SWAP, NEAR, THP = "job_memory_swap", "job_memory_node", "job_thp"
@@ -70,13 +76,11 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     except HostError as error:
         if jobs.is_gone(error):
             return
-        for name in ("memory limit", "memory high", "memory swap limit"):
-            place.unknown[name] = str(error)
+        place.lost(OF_GROUP, str(error))
         yield _subject(place, LIMIT).unknown(str(error))
     else:
         yield from _of_group(place, node, known)
     yield from _of_processes(place, node)
-    yield from hugetlb.checks(place, node)
 
 
 def _subject(place: Place, name: str) -> Subject:
@@ -109,19 +113,18 @@ _FILES = {
 
 def _of_group(place: Place, node: Node, known: Line) -> Iterator[Check]:
     parts = (
-        (LIMIT, "memory limit", _limit),
-        (HIGH, "memory high", _high),
-        (KILLS, "", _kills),
-        (SWAP, "memory swap limit", _swap),
+        (LIMIT, (_LIMIT,), _limit),
+        (HIGH, (_HIGH,), _high),
+        (KILLS, (), _kills),
+        (SWAP, (_SWAP_LIMIT if known.version == 2 else _OWN_SWAPPINESS,), _swap),
     )
-    for name, value, part in parts:
+    for name, lost, part in parts:
         try:
             yield from part(place, node, known)
         except HostError as error:
             if jobs.is_gone(error):
                 return
-            if value:
-                place.unknown[value] = str(error)
+            place.lost(lost, str(error))
             yield _subject(place, name).unknown(str(error))
 
 
@@ -129,18 +132,20 @@ def _limit(place: Place, node: Node, known: Line) -> Iterator[Check]:
     """Raises HostError."""
     files, subject = _FILES[known.version], _subject(place, LIMIT)
     limits = cgroup_files.limits(node.host, known, files.most)
+    _keep(place, known, _LIMIT, limits)
     if not limits:
-        yield _unlimited(place, known, subject, "memory limit")
+        yield _unlimited(known, subject)
         return
-    place.values["memory limit"] = str(min(limit.amount for limit in limits))
     yield _judged(place, node, known, subject, limits, remedy.memory)
 
 
-def _unlimited(place: Place, known: Line, subject: Subject, value: str) -> Check:
+def _keep(place: Place, known: Line, name: str, limits: Sequence[Limit]) -> None:
+    place.limit(name, min((limit.amount for limit in limits), default=None), known.hidden)
+
+
+def _unlimited(known: Line, subject: Subject) -> Check:
     if known.hidden:
-        place.unknown[value] = known.hidden
         return subject.unknown(f"no limit is visible; {known.hidden}")
-    place.values[value] = "max"
     return subject.judged(True, "no limit", expected="")
 
 
@@ -188,14 +193,14 @@ def _text(node: Node, path: str) -> str:
 def _high(place: Place, node: Node, known: Line) -> Iterator[Check]:
     """Raises HostError."""
     files, subject = _FILES[known.version], _subject(place, HIGH)
-    if not files.high:
-        place.unknown["memory high"] = "control groups of version 1 have no memory.high"
+    if not files.high:  # nothing throttles in version 1
+        place.values[_HIGH] = "max"
         return
     limits = cgroup_files.limits(node.host, known, files.high)
+    _keep(place, known, _HIGH, limits)
     if not limits:
-        yield _unlimited(place, known, subject, "memory high")
+        yield _unlimited(known, subject)
         return
-    place.values["memory high"] = str(min(limit.amount for limit in limits))
     rises = []
     for limit in limits:
         path = readings.high_events(node.host, limit.group)
@@ -224,7 +229,7 @@ def _kills(place: Place, node: Node, known: Line) -> Iterator[Check]:
     if not known.groups:
         return
     path = f"{known.groups[0].folder}/{_FILES[known.version].events}"
-    if known.version == 2 and not _is_controlled(node, known):
+    if known.version == 2 and not cgroup_files.is_offered(node.host, known.groups[0].folder, "memory"):
         return
     count = cgroup_files.pairs(_text(node, path)).get("oom_kill")
     subject = replace(_subject(place, KILLS), source=path)
@@ -236,11 +241,6 @@ def _kills(place: Place, node: Node, known: Line) -> Iterator[Check]:
     yield subject.judged(not count, killed, expected="0", advice=advice, bad=Verdict.WARN)
 
 
-def _is_controlled(node: Node, known: Line) -> bool:
-    path = f"{known.groups[0].folder}/cgroup.controllers"
-    return known.controller in (cgroup_files.value(node.host, path).text or "").split()
-
-
 def _swap(place: Place, node: Node, known: Line) -> Iterator[Check]:
     """Raises HostError."""
     if known.version == 1:
@@ -248,12 +248,15 @@ def _swap(place: Place, node: Node, known: Line) -> Iterator[Check]:
         return
     subject = _subject(place, SWAP)
     if not _swap_is_on(node):
-        place.values["memory swap limit"] = "no swap"
+        place.values[_SWAP_LIMIT] = "no swap"
         yield subject.skip("the node has no swap")
         return
     least = cgroup_files.limit(node.host, known, "memory.swap.max")
-    place.values["memory swap limit"] = "max" if least is None else str(least.amount)
+    place.limit(_SWAP_LIMIT, least and least.amount, known.hidden)
     counted = cgroup_files.nearest(node.host, known, "memory.swap.current")
+    if counted is None and known.hidden:
+        yield subject.unknown(f"no group that counts its swap is visible; {known.hidden}")
+        return
     if counted is None:
         yield subject.skip("its groups do not control memory, so its swap is not counted")
         return
@@ -265,6 +268,9 @@ def _swap(place: Place, node: Node, known: Line) -> Iterator[Check]:
         "no limit" if least is None else f"a limit of {amount(least.amount)} by {known.words(least.group)}"
     )
     evidence = f"{amount(used)} of {known.words(counted[0])} in swap; {limit}"
+    if known.hidden and not used:
+        yield subject.unknown(f"{evidence}; {known.hidden}")
+        return
     advice = "give it memory, and declare vm.swappiness 1, or swapoff -a"
     yield subject.judged(not used, evidence, expected="nothing in swap", advice=advice, bad=Verdict.WARN)
 
@@ -283,7 +289,7 @@ def _swappiness(place: Place, node: Node, known: Line) -> Iterator[Check]:
         yield subject.skip("the node's vm.swappiness counts for it")
         return
     group, text = own
-    place.values["memory swappiness"] = text.strip()
+    place.values[_OWN_SWAPPINESS] = text.strip()
     if wanted.text is None:
         yield subject.unknown(wanted.problem, source=_SWAPPINESS)
         return
@@ -301,25 +307,42 @@ def _swappiness(place: Place, node: Node, known: Line) -> Iterator[Check]:
 
 def _of_processes(place: Place, node: Node) -> Iterator[Check]:
     """Raises HostError."""
-    by_nodes: dict[tuple[Home, tuple[int, ...]], list[Process]] = {}
+    by_nodes: dict[tuple[int, ...], list[Process]] = {}
     by_huge: dict[bool | None, list[Process]] = {}
-    homes_by_pid = homes.by_process(place, node)
     for process in place.processes:
         try:
             status = job_status.read(node.host, process.pid)
         except HostError as error:
             if not jobs.is_gone(error):
+                process.lost(OF_PROCESS, str(error))
                 yield _subject(place, NEAR).unknown(str(error), target=place.target([process]))
             continue
-        process.values["memory numa nodes"] = str(len(status.nodes))
-        if status.huge is not None:
-            process.values["thp"] = "allowed" if status.huge else "disabled"
-        by_nodes.setdefault((homes_by_pid[process.pid], status.nodes), []).append(process)
+        process.values[_NODES] = str(len(status.nodes))
+        by_nodes.setdefault(status.nodes, []).append(process)
         by_huge.setdefault(status.huge, []).append(process)
-    for (home, nodes), processes in by_nodes.items():
-        yield replace(_near(place, node, home, nodes), target=place.target(processes))
     for huge, processes in by_huge.items():
-        yield replace(_thp(place, node, huge), target=place.target(processes))
+        check = _thp(place, node, huge)
+        for process in processes:
+            if huge is None and check.verdict is Verdict.UNKNOWN:
+                process.lost((_HUGE,), check.found)
+            else:
+                process.values[_HUGE] = _HUGE_WORDS[huge]
+        yield replace(check, target=place.target(processes))
+    try:
+        homes_by_pid = homes.by_process(place, node)
+    except HostError as error:
+        yield _subject(place, NEAR).unknown(str(error))
+        return
+    by_home: dict[tuple[Home, tuple[int, ...]], list[Process]] = {}
+    for nodes, processes in by_nodes.items():
+        for process in processes:
+            by_home.setdefault((homes_by_pid[process.pid], nodes), []).append(process)
+    for (home, nodes), processes in by_home.items():
+        yield replace(_near(place, node, home, nodes), target=place.target(processes))
+
+
+#: None: Linux does not say, and the node has none for any process
+_HUGE_WORDS = {True: "allowed", False: "disabled", None: "off on the node"}
 
 
 def _near(place: Place, node: Node, home: Home, nodes: Sequence[int]) -> Check:

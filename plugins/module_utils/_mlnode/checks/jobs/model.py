@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...engine.declared import Declaration
 from ...host.host import Host
@@ -36,6 +36,10 @@ class Process:
 
     def variable(self, name: str) -> str | None:
         return self.environment.variables.get(name)
+
+    def lost(self, names: Iterable[str], why: str) -> None:
+        """Keep the reason why these values are unknown."""
+        self.unknown.update(dict.fromkeys(names, printable(why)))
 
     def document(self) -> dict[str, Any]:
         rank = ranks.rank(self.environment.variables)
@@ -92,11 +96,26 @@ class Place:
         return Subject(name, **{"target": self.target(), **fields})
 
     def known(self, name: str, value: Value) -> None:
-        """Keep a value for the document."""
-        if value.text is not None:
-            self.values[name] = printable(" ".join(value.text.split()))
+        """Keep a value for the document. The lack of a file is known."""
+        if value.unreadable is not None:
+            self.unknown[name] = printable(value.unreadable)
         else:
-            self.unknown[name] = printable(value.problem)
+            text = "does not exist there" if value.text is None else value.text
+            self.values[name] = printable(" ".join(text.split()))
+
+    def lost(self, names: Iterable[str], why: str) -> None:
+        """Keep the reason why these values, of the place or of its processes, were not read."""
+        for name in names:
+            held = [self.values, *(process.values for process in self.processes)]
+            if not any(name in values for values in held):
+                self.unknown.setdefault(name, printable(why))
+
+    def limit(self, name: str, amount: object, hidden: str) -> None:
+        """Keep a limit of its control groups, None without one. hidden: why groups above may limit more."""
+        if hidden:
+            self.unknown[name] = hidden
+        else:
+            self.values[name] = "max" if amount is None else str(amount)
 
     def document(self) -> dict[str, Any]:
         first, job = self.first, self.first.job
@@ -160,3 +179,11 @@ class Node:
 
 #: A subject's checks of one place
 Checks = Callable[[Place, Node], Iterator[Check]]
+
+
+class Part(NamedTuple):
+    """A subject. name: of its first check. values: names of the values that are unknown if it cannot end."""
+
+    name: str
+    checks: Checks
+    values: Sequence[str] = ()

@@ -31,6 +31,8 @@ CONF_FILE = "NCCL_CONF_FILE"
 _HOME_FILE = ".nccl.conf"
 _REFERENCE = "NCCL user guide, Environment Variables"
 _REASON = "NCCL takes another value, or less of the hardware, without a word at NCCL_DEBUG=WARN"
+#: Name in `unknown` for all variables of NCCL
+_FILES = "nccl files"
 _UNREAD = "a file that NCCL reads may set any of its variables"
 
 
@@ -83,7 +85,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     groups: dict[tuple[tuple[str, _Taken], ...], list[Process]] = {}
     for process in place.processes:
         variables = taken(place, process)
-        _keep(process, variables)
+        _keep(place, process, variables)
         groups.setdefault(tuple(sorted(variables.items())), []).append(process)
     for path, content in place.confs.items():
         if content.unreadable is not None:
@@ -95,11 +97,14 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         yield from _group(place, node, dict(group), processes, wants)
 
 
-def _keep(process: Process, variables: Mapping[str, _Taken]) -> None:
+def _keep(place: Place, process: Process, variables: Mapping[str, _Taken]) -> None:
     """Values for a comparison with other ranks."""
+    unread = _unread(place, process)
     if process.environment.unknown:
         process.unknown["environment"] = printable(process.environment.unknown)
-    for name, used in variables.items():
+    elif unread:
+        process.unknown[_FILES] = printable(unread)
+    for name, used in _sure(variables, unread).items():
         if used.value is not None and ranks.compared(name):
             process.values[f"nccl {name}"] = printable(used.value)
     for name, value in process.environment.variables.items():
@@ -129,7 +134,7 @@ def _group(
         yield subject.made(Verdict.PASS, listed(good), expected="as declared")
     if not wants:
         yield node.undeclared(subject, "no variable of NCCL is declared")
-    yield from _lint(place, node, variables, processes)
+    yield from _lint(place, node, _sure(variables, unread), processes, unread)
 
 
 def _unread(place: Place, process: Process) -> str:
@@ -138,6 +143,11 @@ def _unread(place: Place, process: Process) -> str:
         return f"its environment: {process.environment.unknown}"
     problems = [value.unreadable for value in place.confs.values() if value.unreadable is not None]
     return "; ".join(problems)
+
+
+def _sure(variables: Mapping[str, _Taken], unread: str) -> Mapping[str, _Taken]:
+    """Variables that no unread source overrides."""
+    return {name: used for name, used in variables.items() if used.of_job or not unread}
 
 
 def _compared(
@@ -173,7 +183,7 @@ def _same(name: str, text: str, want: str) -> bool:
 
 
 def _lint(
-    place: Place, node: Node, variables: Mapping[str, _Taken], processes: Sequence[Process]
+    place: Place, node: Node, variables: Mapping[str, _Taken], processes: Sequence[Process], unread: str
 ) -> Iterator[Check]:
     """Findings about values that NCCL misreads, that take away hardware, or that no version of it knows."""
     target = place.target(processes)
@@ -185,7 +195,9 @@ def _lint(
         VALUES, target=target, source=f"/proc/{processes[0].pid}/environ and {file.PATH}",
         severity=Severity.MEDIUM, reason=_REASON, reference=_REFERENCE,
     )  # fmt: skip
-    if not lines:
+    if unread:
+        yield subject.unknown(f"not all variables are known: {printable(unread)}")
+    if not lines and not unread:
         yield subject.skip("it sets no variable of NCCL")
         return
     try:
@@ -202,7 +214,7 @@ def _lint(
             False, printable(f"{line.name}{shown}: {evidence.problem}"), source=line.where,
             advice=printable(evidence.advice), bad=Verdict.FAIL if evidence.sure else Verdict.WARN,
         )  # fmt: skip
-    if not bad:
+    if not bad and not unread:
         yield subject.judged(True, f"{len(lines)} set: {listed(sorted(variables))}")
 
 

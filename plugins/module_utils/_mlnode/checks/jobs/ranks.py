@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Mapping
 
 from ...knobs.nccl import environment, names
@@ -19,20 +20,29 @@ class Rank(NamedTuple):
     local_rank: int | None
 
 
-#: torchrun (torch.distributed.run), Open MPI (its FAQ, running), PMI of MPICH and Hydra, srun(1). torchrun's
-#: come first: it runs inside of a step of Slurm with one task.
-_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
-_WORLD = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
-_LOCAL = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+#: Variables of launchers in the order of Rank: torchrun (torch.distributed.run), Open MPI (its FAQ, running),
+#: PMI of MPICH and Hydra, srun(1), PMIx. torchrun is the first: it runs inside of a step of Slurm with one
+#: task.
+_SLURM = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    _SLURM,
+    ("PMIX_RANK", "", ""),
+)
 _LOCAL_WORLD = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+#: Number of a step. A batch script has the number of tasks of its job, and is rank 0. Its step has no number,
+#: or one after SLURM_MAX_NORMAL_STEP_ID of slurm/slurm.h.
+_STEP, _SPECIAL_STEPS = "SLURM_STEP_ID", 0xFFFFFFF0
 
 _OTHERS = (
     *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
-    *("SLURM_JOB_ID", "HOME"),
+    *("SLURM_JOB_ID", _STEP, "HOME"),
 )
 #: Rendezvous of torch.distributed and size of a Slurm job, by which places on several nodes are one job
 _OF_JOB = ("MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_NUM_NODES")
-_NAMES = frozenset((*_RANK, *_WORLD, *_LOCAL, *_LOCAL_WORLD, *_OTHERS))
+_NAMES = frozenset((*chain(*_LAUNCHERS), *_LOCAL_WORLD, *_OTHERS)) - {""}
 #: Libraries of communication and threads: UCX, libfabric, OpenMP, OpenMPI's own, GLOO, TORCH_NCCL
 _PREFIXED = regex(r"(?:UCX|FI|OMP|GLOO|TORCH_NCCL|TORCH_DISTRIBUTED)_[A-Z0-9_]{1,63}\Z")
 _OF_NCCL = ("NCCL_", "OFI_NCCL_", "SHARP_COLL_")
@@ -58,7 +68,22 @@ def compared(name: str) -> bool:
 
 
 def rank(variables: Mapping[str, str | None]) -> Rank:
-    return Rank(_first(variables, _RANK), _first(variables, _WORLD), _first(variables, _LOCAL))
+    """Numbers by the launcher that sets the most, the first of several: two launchers may count differently.
+    The local rank may be of another launcher with the same rank."""
+    known = [_rank(variables, names_of) for names_of in _LAUNCHERS]
+    own = max(known, key=lambda rank: (rank.rank is not None, rank.world is not None, rank != _NOTHING))
+    alike = (other.local_rank for other in known if other[:2] == own[:2] and other.local_rank is not None)
+    return Rank(own.rank, own.world, next(alike, None) if own.local_rank is None else own.local_rank)
+
+
+_NOTHING = Rank(None, None, None)
+
+
+def _rank(variables: Mapping[str, str | None], names_of: tuple[str, ...]) -> Rank:
+    step = values.number(variables.get(_STEP))
+    if names_of == _SLURM and (step is None or step >= _SPECIAL_STEPS):
+        return _NOTHING
+    return Rank(*(values.number(variables.get(name)) for name in names_of))
 
 
 def local_ranks(variables: Mapping[str, str | None]) -> int | None:

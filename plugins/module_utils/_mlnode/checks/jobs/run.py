@@ -19,8 +19,8 @@ from ...model.version import VERSION
 from ...topology import hardware
 from .. import module_result
 from ..model import BAD, NODE, Check, Subject, Verdict
-from . import cpus, devices, gather, limits, memory, nccl, shared_memory, sysctls
-from .model import Checks, Node, Place
+from . import cpus, devices, gather, hugetlb, limits, memory, nccl, shared_memory, sysctls
+from .model import Node, Part, Place
 
 MOUNTS = hardware.MOUNTS
 
@@ -28,15 +28,15 @@ MOUNTS = hardware.MOUNTS
 FORMAT = 1
 
 PROCESSES, DECLARATION, ASKED = "job_processes", "job_declaration", "job_asked"
-#: Name of the first check of each subject, and its checks
-SUBJECTS: Sequence[tuple[str, Checks]] = (
-    (sysctls.NAME, sysctls.checks),
-    (limits.NAME, limits.checks),
-    (nccl.NAME, nccl.checks),
-    (shared_memory.NAME, shared_memory.checks),
-    (cpus.QUOTA, cpus.checks),
-    (memory.LIMIT, memory.checks),
-    (devices.RAILS, devices.checks),
+SUBJECTS = (
+    Part(sysctls.NAME, sysctls.checks),
+    Part(limits.NAME, limits.checks),
+    Part(nccl.NAME, nccl.checks),
+    Part(shared_memory.NAME, shared_memory.checks),
+    Part(cpus.QUOTA, cpus.checks, cpus.OF_PLACE + cpus.OF_PROCESS),
+    Part(memory.LIMIT, memory.checks, memory.OF_GROUP + memory.OF_PROCESS),
+    Part(hugetlb.NAME, hugetlb.checks, (hugetlb.LIMIT,)),
+    Part(devices.RAILS, devices.checks, devices.OF_PLACE),
 )
 
 OPTIONS: Table = {
@@ -85,32 +85,30 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
 
 def look(host: Host, given: Mapping[str, Any]) -> Jobs:
     """given: the options that choose processes. Raises MlnodeError."""
-    words = [*_words(host, given)]
+    words = [*dict.fromkeys(_words(host, given))]
     seen = job_processes.chosen(host, _choice(words)) if words else job_processes.with_devices(host)
     errors: list[str] = []
     node = Node(host, declared.load_all(host, errors), errors)
     places = tuple(gather.places(node, seen.processes)) if seen.processes else ()
     placed = [
-        (place, check)
-        for place in places
-        for name, subject in SUBJECTS
-        for check in _safely(name, subject, place, node)
+        (place, check) for place in places for subject in SUBJECTS for check in _safely(subject, place, node)
     ]
     checks = [*_general(node, seen, words, places), *_joined(placed)]
     return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
 
 
-def _safely(name: str, subject: Checks, place: Place, node: Node) -> Iterator[Check]:
-    """Checks of one subject; a subject that cannot be read is unknown, and the others still count. Paths of
-    control groups contain any sign."""
+def _safely(subject: Part, place: Place, node: Node) -> Iterator[Check]:
+    """Checks of one subject; a subject that cannot be read is unknown, with its values, and the others still
+    count. Paths of control groups contain any sign."""
     try:
-        for check in subject(place, node):
+        for check in subject.checks(place, node):
             yield replace(
                 check, expected=printable(check.expected), found=printable(check.found),
                 source=printable(check.source), advice=printable(check.advice),
             )  # fmt: skip
     except MlnodeError as error:
-        yield place.subject(name, source="/proc").unknown(printable(str(error)))
+        place.lost(subject.values, str(error))
+        yield place.subject(subject.name, source="/proc").unknown(printable(str(error)))
 
 
 # -- choice --------------------------------------------------------------------------------

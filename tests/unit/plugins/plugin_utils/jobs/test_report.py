@@ -267,6 +267,20 @@ def test_a_file_of_nccl_does_not_count_if_the_environment_is_unknown() -> None:
     assert [item[:2] for item in findings(judged(results))] == [("unknown", "unknown")]
 
 
+@pytest.mark.parametrize(
+    ("source", "value"), [("nccl files", "nccl X"), ("hugetlb limit", "hugetlb 2MB limit")]
+)
+def test_values_of_an_unread_source_are_unknown_and_not_missing(source: str, value: str) -> None:
+    results = answers.fleet(24)
+    for number in range(24):
+        process = answers.of_rank(results, number)
+        if number == 5:
+            process["unknown"] = {source: "no answer in 2 s"}
+        else:
+            process["values"][value] = "1"
+    assert [item[:3] for item in findings(judged(results))] == [("unknown", "unknown", source)]
+
+
 def test_a_job_whose_ranks_are_all_unknown() -> None:
     results = answers.fleet(24)
     for number in range(24):

@@ -96,6 +96,26 @@ def test_groups_that_are_not_known(node: Machine, rows: str, mounts: list[str], 
         cgroup_files.line(node, 20, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [("0::/a.slice/b.scope\n", "- cgroup2"), ("1:name=systemd:/x\n4:memory:/x\n", "- cgroup ")],
+)
+def test_a_controller_that_the_kernel_does_not_offer_has_no_group(
+    node: Machine, rows: str, kinds: str
+) -> None:
+    table = "/proc/self/mountinfo"
+    lines = node.text(table).splitlines(keepends=True)
+    node.put(table, "".join(line for line in lines if "cgroup" not in line or kinds in line))
+    node.put("/proc/20/cgroup", rows)
+    assert paths(node, "misc") == []
+
+
+def test_an_unreadable_list_of_controllers_is_unknown(node: Machine) -> None:
+    node.unreadable["/sys/fs/cgroup/cgroup.controllers"] = errno.EACCES
+    with pytest.raises(HostError, match="EACCES"):
+        cgroup_files.line(node, 20, "memory")
+
+
 def test_a_removed_group_is_of_an_ended_process(node: Machine) -> None:
     node.put("/proc/20/cgroup", "0::/gone (deleted)\n")
     with pytest.raises(HostError) as raised:

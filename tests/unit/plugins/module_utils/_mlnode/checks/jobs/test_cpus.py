@@ -166,7 +166,7 @@ def test_the_remedy_is_for_the_one_that_bound_it(
 def test_a_process_of_the_root_is_bound_by_its_launcher(trainer: Machine) -> None:
     process(trainer, 20, "python", "/dev/nvidia1", cgroup="/", cpus="0-1")
     jobs = look(trainer)
-    assert jobs.places[0].values["cpuset cpus"] == "all"
+    assert jobs.places[0].values["cpuset cpus"] == "8"
     assert named(jobs, "job_cpu_node").advice.startswith("its launcher binds it")
 
 

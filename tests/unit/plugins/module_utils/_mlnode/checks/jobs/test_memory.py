@@ -82,7 +82,7 @@ def test_a_limit_of_version_1(trainer: Machine) -> None:
     jobs = look(trainer)
     check = named(jobs, "job_memory_limit")
     assert (check.verdict, check.found) == (Verdict.WARN, "973 MiB in use of 1 GiB by its own group")
-    assert "no memory.high" in jobs.places[0].unknown["memory high"]
+    assert jobs.places[0].values["memory high"] == "max", "nothing throttles in version 1"
     assert [check.verdict for check in jobs.checks if check.name == "job_memory_high"] == []
 
 
@@ -94,16 +94,16 @@ def test_a_limit_that_cannot_be_read_is_unknown(trainer: Machine, name: str) -> 
     jobs = look(trainer)
     assert named(jobs, "job_memory_limit").verdict is Verdict.UNKNOWN
     assert named(jobs, "job_memory_kills").verdict is Verdict.PASS, "the others still count"
-    assert "memory limit" in jobs.places[0].unknown
+    assert ("memory limit" in jobs.places[0].unknown) is (name == "memory.max")
 
 
-def test_a_node_without_the_controller_is_unknown(trainer: Machine) -> None:
+def test_a_node_without_the_controller_limits_nothing(trainer: Machine) -> None:
     """cgroup_disable=memory"""
     job(trainer)
     trainer.put("/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io pids\n")
     jobs = look(trainer)
-    assert named(jobs, "job_memory_limit").verdict is Verdict.UNKNOWN
-    assert "does not offer it" in jobs.places[0].unknown["memory limit"]
+    assert named(jobs, "job_memory_limit").found == "no limit"
+    assert jobs.places[0].values["memory limit"] == "max"
     assert named(jobs, "job_thp").verdict is Verdict.PASS
 
 
@@ -251,7 +251,7 @@ def test_an_unreadable_pool_is_unknown(trainer: Machine) -> None:
     trainer.unreadable[f"{folder(SCOPE)}/hugetlb.2MB.max"] = errno.EACCES
     jobs = look(trainer)
     assert named(jobs, "job_hugetlb").verdict is Verdict.UNKNOWN
-    assert "hugetlb limit" in jobs.places[0].unknown
+    assert "hugetlb 2MB limit" in jobs.places[0].unknown
 
 
 def test_processes_in_different_groups_of_version_1_are_different_places(trainer: Machine) -> None:

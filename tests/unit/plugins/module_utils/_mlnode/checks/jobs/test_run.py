@@ -15,6 +15,7 @@ from ansible_collections.mlnode.tuning.tests.unit import job_machine
 from ansible_collections.mlnode.tuning.tests.unit.job_machine import CONTAINER, UID, declare, process
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.jobs import run, shared_memory
+from mlnode.checks.jobs.model import Part
 from mlnode.checks.jobs.run import Jobs
 from mlnode.linux.inside import Storage
 from mlnode.model.errors import DeclarationError
@@ -358,9 +359,11 @@ def test_a_subject_that_cannot_be_read_is_unknown(node: Machine, monkeypatch: py
         raise DeclarationError("a device is gone")
         yield
 
-    monkeypatch.setattr(run, "SUBJECTS", (("job_x", broken), *run.SUBJECTS[1:2]))
+    monkeypatch.setattr(run, "SUBJECTS", (Part("job_x", broken, ("x",)), *run.SUBJECTS[1:2]))
     process(node, 20, "python", "/dev/nvidia0")
-    broken_one, other = look(node).checks
+    jobs = look(node)
+    broken_one, other = jobs.checks
+    assert jobs.places[0].unknown == {"x": "a device is gone"}
     assert (broken_one.name, str(broken_one.verdict), broken_one.found) == (
         "job_x",
         "unknown",

@@ -11,7 +11,7 @@ from ...host.host import Host
 from ...linux.inside import Environment, Network, Storage
 from ...linux.job_processes import JobProcess
 from ...model.errors import MlnodeError, printable
-from ...model.record import dataclass, field
+from ...model.record import NamedTuple, dataclass, field
 from ...model.setting import Value
 from ...topology import hardware
 from ...topology.model import Topology

@@ -17,7 +17,7 @@ from ..model import values
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple
 from ..model.setting import Value
-from . import jobs
+from . import cgroup_names, jobs
 
 #: cgroup_show_path of kernel/cgroup/cgroup.c, for a group outside of the reader's cgroup namespace
 _OUTSIDE = "/.."
@@ -47,8 +47,13 @@ class Line(NamedTuple):
     hidden: str = ""
 
     def words(self, group: Group) -> str:
-        """A group for people: ranks of one job with a group each have the same finding."""
-        return "its own group" if group == self.groups[0] else group.path
+        """A group for people: ranks of one job with a group each have the same finding. Podman and systemd in
+        a container put the processes into groups below the container's."""
+        if group == self.groups[0]:
+            return "its own group"
+        container = cgroup_names.of_path(self.groups[0].path).container
+        same = container and cgroup_names.of_path(group.path).container == container
+        return "its container's group" if same else group.path
 
 
 def line(host: Host, pid: int, controller: str) -> Line:

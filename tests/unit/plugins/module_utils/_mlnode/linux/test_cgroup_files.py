@@ -226,3 +226,25 @@ def test_devices_of_version_2_are_not_shown(node: Machine) -> None:
     known = cgroup_files.devices(node, 20)
     assert known is not None
     assert known.allows("231:192")
+
+
+# -- words ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ("container", ["its own group", "its container's group", "/machine.slice"]),
+        (
+            "init/worker",
+            ["its own group", "its container's group", "its container's group", "/machine.slice"],
+        ),
+        ("", ["its own group", "/machine.slice"]),
+    ],
+)
+def test_groups_of_a_container_in_words(node: Machine, own: str, words: list[str]) -> None:
+    path = f"/machine.slice/libpod-{'3f' * 32}.scope/{own}".rstrip("/")
+    control_groups.group(node, path)
+    node.put("/proc/20/cgroup", f"0::{path}\n")
+    known = cgroup_files.line(node, 20, "cpu")
+    assert [known.words(group) for group in known.groups] == words

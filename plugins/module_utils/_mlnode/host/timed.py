@@ -13,7 +13,7 @@ import shutil
 import signal
 import threading
 import time
-from typing import IO, Sequence
+from typing import IO, Sequence, cast
 
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple
@@ -65,7 +65,10 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     except (OSError, ValueError) as error:
         raise HostError("run", printable(command[0]), getattr(error, "errno", None), str(error)) from error
     group = _Group(process.pid)
-    out, err = _Output(process.stdout, most, group), _Output(process.stderr, 0, group)
+    out, err = (
+        _Output(cast("IO[bytes]", stream), bound, group)
+        for stream, bound in ((process.stdout, most), (process.stderr, 0))
+    )
     timer = threading.Timer(seconds, group.end, (f"no end within {seconds:g} s",))
     timer.daemon = True
     timer.start()
@@ -122,8 +125,7 @@ class _Output:
     """Reads a stream to its end and keeps it. The group ends if the stream has more than `most` bytes. With
     most=0 the stream may have any length, and its last _TAIL bytes are kept."""
 
-    def __init__(self, stream: IO[bytes] | None, most: int, group: _Group) -> None:
-        assert stream is not None
+    def __init__(self, stream: IO[bytes], most: int, group: _Group) -> None:
         self._stream, self._most, self._group = stream, most, group
         self._kept = b""
         self._thread = threading.Thread(target=self._read, daemon=True)

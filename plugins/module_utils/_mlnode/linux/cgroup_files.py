@@ -231,7 +231,8 @@ def limits(host: Host, known: Line, name: str) -> list[Limit]:
 
 def limit(host: Host, known: Line, name: str) -> Limit | None:
     """The least limit; None without any. Raises HostError."""
-    return min(limits(host, known, name), key=lambda limit: limit.amount, default=None)
+    known_limits = limits(host, known, name)
+    return min(known_limits, key=lambda known_limit: known_limit.amount) if known_limits else None
 
 
 def nearest(host: Host, known: Line, name: str) -> tuple[Group, str] | None:

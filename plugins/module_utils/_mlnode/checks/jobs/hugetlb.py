@@ -106,7 +106,7 @@ def _least(node: Node, known: Line, name: str) -> Limit | None:
             continue
         limit = cgroup_files.limit(node.host, known, file)
         limits += [limit] if limit is not None else []
-    return min(limits, key=lambda least: least.amount, default=None)
+    return min(limits, key=lambda limit: limit.amount) if limits else None
 
 
 def _has(node: Node, known: Line, file: str) -> bool:

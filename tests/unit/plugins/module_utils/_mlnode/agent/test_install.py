@@ -106,7 +106,7 @@ def test_it_holds_the_whole_library_and_nothing_else(built: bytes) -> None:
 
 def _untyped(statement: ast.stmt) -> ast.stmt:
     if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        return ast.Assign([statement.target], statement.value)
+        return ast.Assign([statement.target], statement.value, type_comment=None)
     return statement
 
 

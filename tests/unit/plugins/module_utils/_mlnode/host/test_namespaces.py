@@ -77,12 +77,14 @@ def test_a_circle_of_links_ends(root: tuple[int, pathlib.Path]) -> None:
     assert "ELOOP" in words(handle, "/loop")
 
 
-def test_only_a_regular_file_is_opened(root: tuple[int, pathlib.Path]) -> None:
+def test_only_a_regular_file_is_opened(
+    root: tuple[int, pathlib.Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     handle, folder = root
     os.mkfifo(folder / "fifo")
     (folder / "folder").mkdir()
     with socket.socket(socket.AF_UNIX) as server:
-        os.chdir(folder)  # a path of a socket has 107 characters
+        monkeypatch.chdir(folder)  # a path of a socket has 107 characters
         server.bind("socket")
         for name, kind in (("fifo", "a FIFO"), ("folder", "a folder"), ("socket", "a socket")):
             assert words(handle, f"/{name}").endswith(f"expected a regular file, got {kind}")

@@ -10,7 +10,8 @@ import pathlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -31,6 +32,13 @@ def need(program: str, package: str) -> None:
     """Installed where it is missing; without it the test is skipped."""
     if not shutil.which(program) and not (packages.install(package) and shutil.which(program)):
         pytest.skip(f"no {program} here, and none could be installed (apt-get install {package})")
+
+
+@pytest.fixture(name="tmp_path")
+def on_disk() -> Iterator[pathlib.Path]:
+    """For tests that mount over /dev and /dev/shm, where temporary folders may be."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield pathlib.Path(folder)
 
 
 def run(*words: str) -> str:

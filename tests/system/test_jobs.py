@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.system.namespaces import on_disk  # noqa: F401  a fixture
 
 pytestmark = [
     pytest.mark.system,
@@ -66,6 +67,9 @@ def start() -> Iterator[Start]:
         jobs.append(job)
         assert job.stdout
         assert job.stdout.readline() == "ready\n"
+        end = time.monotonic() + 10  # its environment is not whole before it is `sleep`
+        while pathlib.Path(f"/proc/{job.pid}/comm").read_text() == "sh\n" and time.monotonic() < end:
+            time.sleep(0.01)
         return job
 
     yield begin

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.system.namespaces import on_disk  # noqa: F401  a fixture
 from mlnode.host.host import Host
 from mlnode.knobs.containers.parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS
 from mlnode.knobs.containers.podman import Podman

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.system.namespaces import on_disk  # noqa: F401  a fixture
 from ansible_collections.mlnode.tuning.tests.system.test_podman import image
 from ansible_collections.mlnode.tuning.tests.unit import rendered
 from mlnode.knobs.containers.runtime import numbers_of

@@ -253,7 +253,6 @@ def fuse(folders: str, user: str = "") -> str:
 def test_a_file_system_that_does_not_answer_is_not_touched(start: Start, look: Look) -> None:
     job = start(fuse("/dev/shm /root"))
     (pid,) = namespaces.run("pgrep", "-P", str(job.pid)).split()
-    begin = time.monotonic()
     document = json.loads(look.run("--json", "--pid", pid).stdout)
     ((verdict, words),) = found(document, "job_shm")
     assert (verdict, words) == (
@@ -262,7 +261,6 @@ def test_a_file_system_that_does_not_answer_is_not_touched(start: Start, look: L
     ((_verdict, words),) = found(document, "job_nccl_files")
     assert words == "cannot read /root/.nccl.conf: its file system is fuse, which is not touched"
     assert found(document, "job_sysctl")
-    assert time.monotonic() - begin < 60  # the limit of no answer is two seconds for each
 
 
 def test_a_user_who_owns_the_namespaces_cannot_stop_the_look(start: Start, look: Look) -> None:

@@ -8,7 +8,7 @@ from typing import Generator, Iterable, Iterator, Sequence
 
 from ...knobs.irq import files as irq_files
 from ...knobs.irq import vectors
-from ...linux import cgroup_files, job_status, jobs
+from ...linux import cgroup_files, jobs
 from ...linux.cgroup_files import Line, Quota
 from ...model import cpulist, values
 from ...model.errors import HostError, listed, printable
@@ -17,7 +17,7 @@ from ...model.setting import Severity
 from ...topology import numa
 from ...topology.model import Topology
 from ..model import Check, Subject, Verdict
-from . import homes, ranks, readings, remedy
+from . import homes, ranks, readings, remedy, statuses
 from .homes import Home
 from .model import Node, Place, Process
 
@@ -168,18 +168,10 @@ def _pause(node: Node) -> str:
 
 def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
     """Checks of unreadable processes. Returns the CPUs of the processes that still run."""
-    bound: list[_Bound] = []
-    for process in place.processes:
-        try:
-            status = job_status.read(node.host, process.pid)
-        except HostError as error:
-            if not jobs.is_gone(error):
-                process.lost(OF_PROCESS, str(error))
-                yield _subject(place, COUNT).unknown(str(error), target=place.target([process]))
-            continue
-        bound.append(_Bound(process, status.cpus))
+    known = yield from statuses.of_processes(place, node, _subject(place, COUNT), OF_PROCESS)
+    for process, status in known:
         process.values[_CPUS] = str(len(status.cpus))
-    return bound
+    return [_Bound(process, status.cpus) for process, status in known]
 
 
 def _count(

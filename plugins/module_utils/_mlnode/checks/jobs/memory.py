@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Sequence
 
-from ...linux import cgroup_files, job_status, jobs
+from ...linux import cgroup_files, jobs
 from ...linux.cgroup_files import Limit, Line
 from ...model import cpulist, values
 from ...model.errors import HostError
@@ -14,7 +14,7 @@ from ...model.record import NamedTuple, replace
 from ...model.setting import Severity
 from ...topology import numa
 from ..model import Check, Subject, Verdict
-from . import homes, readings, remedy
+from . import homes, readings, remedy, statuses
 from .homes import Home
 from .model import Node, Place, Process
 
@@ -309,14 +309,8 @@ def _of_processes(place: Place, node: Node) -> Iterator[Check]:
     """Raises HostError."""
     by_nodes: dict[tuple[int, ...], list[Process]] = {}
     by_huge: dict[bool | None, list[Process]] = {}
-    for process in place.processes:
-        try:
-            status = job_status.read(node.host, process.pid)
-        except HostError as error:
-            if not jobs.is_gone(error):
-                process.lost(OF_PROCESS, str(error))
-                yield _subject(place, NEAR).unknown(str(error), target=place.target([process]))
-            continue
+    known = yield from statuses.of_processes(place, node, _subject(place, NEAR), OF_PROCESS)
+    for process, status in known:
         process.values[_NODES] = str(len(status.nodes))
         by_nodes.setdefault(status.nodes, []).append(process)
         by_huge.setdefault(status.huge, []).append(process)

@@ -16,7 +16,7 @@ from ...topology import numa
 from ..model import Check, Subject, Verdict
 from . import homes, readings, remedy, statuses
 from .homes import Home
-from .model import Node, Place, Process
+from .model import Node, Place, Process, amount
 
 #: Names of values
 _LIMIT, _HIGH, _SWAP_LIMIT, _OWN_SWAPPINESS = OF_GROUP = (
@@ -368,7 +368,3 @@ def _thp(place: Place, node: Node, huge: bool | None) -> Check:
     advice = "it, or a program that started it, called prctl(PR_SET_THP_DISABLE): start it without that call"
     evidence = "transparent huge pages are " + ("allowed" if huge else "disabled by prctl")
     return subject.judged(huge, evidence, expected="allowed", advice=advice, bad=Verdict.WARN)
-
-
-def amount(size: int) -> str:
-    return f"{size / (1 << 30):.3g} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.3g} MiB"

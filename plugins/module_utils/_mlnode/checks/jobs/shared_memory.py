@@ -10,7 +10,7 @@ from ...linux.inside import Storage
 from ...model.setting import Severity
 from ..model import Check, Subject, Verdict
 from . import ranks, remedy
-from .model import Node, Place
+from .model import Node, Place, amount
 
 NAME = "job_shm"
 PATH = "/dev/shm"  # noqa: S108  # looked at, no file is created
@@ -64,7 +64,7 @@ def _as_declared(place: Place, subject: Subject, storage: Storage, size: int, ev
     less."""
     good = not storage.size or storage.size >= size
     advice = remedy.shm(place, str(size))
-    return subject.judged(good, evidence, expected=f">= {_amount(size)}", advice=advice)
+    return subject.judged(good, evidence, expected=f">= {amount(size)}", advice=advice)
 
 
 def _ranks(place: Place) -> int:
@@ -76,8 +76,4 @@ def _ranks(place: Place) -> int:
 def _words(storage: Storage) -> str:
     if not storage.size:
         return "no limit"
-    return f"{_amount(storage.size)}, {_amount(storage.free)} of them free"
-
-
-def _amount(size: int) -> str:
-    return f"{size / (1 << 30):.3g} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
+    return f"{amount(storage.size)}, {amount(storage.free)} of them free"

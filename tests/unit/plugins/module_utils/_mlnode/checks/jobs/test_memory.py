@@ -81,7 +81,7 @@ def test_a_limit_of_version_1(trainer: Machine) -> None:
     control_groups.old_group(trainer, "memory", SCOPE, files)
     jobs = look(trainer)
     check = named(jobs, "job_memory_limit")
-    assert (check.verdict, check.found) == (Verdict.WARN, "973 MiB in use of 1 GiB by its own group")
+    assert (check.verdict, check.found) == (Verdict.WARN, "972.8 MiB in use of 1 GiB by its own group")
     assert jobs.places[0].values["memory high"] == "max", "nothing throttles in version 1"
     assert [check.verdict for check in jobs.checks if check.name == "job_memory_high"] == []
 

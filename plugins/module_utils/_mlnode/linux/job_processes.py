@@ -26,9 +26,6 @@ NAMESPACES = ("net", "mnt", "pid", "ipc", "uts")
 _PARENT, _STARTED = 4 - 3, 22 - 3
 #: Identity for file access is the last number (filesystem UID) of Uid and Gid
 _STATUS = regex(r"^(Uid|Gid|Groups):[ \t]*([0-9 \t]*)$", re.MULTILINE | re.ASCII)
-#: slurmstepd sets its title: slurmstepd: [4711.0]
-_STEP = regex(rb"slurmstepd: \[([0-9]{1,10})[.\]]")
-_STEP_NAME = "slurmstepd"
 #: Generations between a task and its step's daemon: a launcher, a shell, a container's first process
 _MOST_PARENTS = 32
 
@@ -143,7 +140,7 @@ def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, st
     if not choice.by_group:
         return hits
     group = cgroup_names.parse(host.text(f"/proc/{pid}/cgroup"))
-    if name == _STEP_NAME and group.job.kind == cgroup_names.SLURM:
+    if name == jobs.STEP_NAME and group.job.kind == cgroup_names.SLURM:
         return hits
     job = _job(host, _birth(host, pid)[1], group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
@@ -184,11 +181,10 @@ def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess
 
 def _birth(host: Host, pid: int) -> tuple[str, int]:
     """Start and parent of a process. Raises HostError."""
-    path = f"/proc/{pid}/stat"
-    # The name before the last bracket may hold brackets and blanks itself.
-    fields = host.read(path).rpartition(")")[2].split()
+    fields = jobs.stat(host, pid)
     if len(fields) <= _STARTED:
-        raise HostError("understand", path, None, f"expected {_STARTED + 1} fields, got {len(fields)}")
+        words = f"expected {_STARTED + 1} fields, got {len(fields)}"
+        raise HostError("understand", f"/proc/{pid}/stat", None, words)
     return fields[_STARTED], int(fields[_PARENT])
 
 
@@ -227,15 +223,15 @@ def _of_step(host: Host, pid: int, generation: int) -> Job | None:
     """The job of a step's daemon, or of one above it. The daemon runs as root in the node's own processes,
     which no user and no container can imitate."""
     try:
-        is_step = jobs.name_of(host, pid) == _STEP_NAME and _ids(host, pid).user == 0
+        is_step = jobs.name_of(host, pid) == jobs.STEP_NAME and _ids(host, pid).user == 0
         if not is_step or host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
             return _of_children(host, _birth(host, pid)[1], generation + 1)
-        title = _STEP.match(host.read_bytes(f"/proc/{pid}/cmdline"))
+        job = jobs.job_of_step(host.read_bytes(f"/proc/{pid}/cmdline"))
     except HostError as error:
         if jobs.is_gone(error):
             return None
         raise
-    return Job(cgroup_names.SLURM, title.group(1).decode()) if title else None
+    return Job(cgroup_names.SLURM, job) if job else None
 
 
 # -- names of people -----------------------------------------------------------------------

@@ -45,7 +45,7 @@ _SERVICES = {
     "gnome-shell": "as Xorg",
 }
 
-_STEP_NAME = "slurmstepd"
+STEP_NAME = "slurmstepd"
 #: The title that slurmstepd sets: [4711.0], [4711.batch], [4711.extern], and [4711] in old versions
 _STEP = regex(rb"slurmstepd: \[([0-9]{1,20})[^0-9]")
 #: One of these keeps Slurm's control group alive all the time (cgroup_v2.c of Slurm: _init_new_scope_dbus)
@@ -136,9 +136,7 @@ def since(host: Host) -> float | None:
     for pid in _pids(host):
         try:
             if _computes(host, pid):
-                # The name of the program, in brackets, may hold brackets and blanks itself.
-                fields = host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-                starts.append(int(fields[_START]) / _TICKS)
+                starts.append(int(stat(host, pid)[_START]) / _TICKS)
         except HostError as error:
             if not is_gone(error):
                 raise
@@ -158,9 +156,15 @@ def name_of(host: Host, pid: int) -> str:
     return printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
 
 
+def stat(host: Host, pid: int) -> list[str]:
+    """Fields of /proc/PID/stat after the name. Raises HostError."""
+    # The name of the program, in brackets, may hold brackets and blanks itself.
+    return host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
 def _process(host: Host, pid: int, name: str, slurm: set[int]) -> str:
     """The finding about a process; a step of a job goes to slurm. "" for nothing."""
-    return _step(host, pid, slurm) if name == _STEP_NAME else _words(_holder(host, pid, name))
+    return _step(host, pid, slurm) if name == STEP_NAME else _words(_holder(host, pid, name))
 
 
 def _pids(host: Host) -> list[int]:
@@ -174,7 +178,7 @@ def _holder(host: Host, pid: int, name: str) -> Holder:
 def devices(host: Host, pid: int, name: str) -> tuple[str, ...]:
     """Open devices of a process; none for one of the services, and for the daemon of a job's step. Raises
     HostError."""
-    if name in _SERVICES or name == _STEP_NAME:
+    if name in _SERVICES or name == STEP_NAME:
         return ()
     return tuple(sorted(_held(host, pid), key=_natural))
 
@@ -190,13 +194,19 @@ def _words(holder: Holder) -> str:
 
 def _step(host: Host, pid: int, slurm: set[int]) -> str:
     line = host.read_bytes(f"/proc/{pid}/cmdline")
-    title = _STEP.match(line)
-    if title:
-        slurm.add(int(title.group(1)))
+    job = job_of_step(line)
+    if job:
+        slurm.add(int(job))
         return ""
     if _IDLE_STEP in line.split(b"\0")[1:]:
         return ""
     return f"pid {pid} (slurmstepd) runs a Slurm job"  # the process has no title yet
+
+
+def job_of_step(title: bytes) -> str:
+    """The Slurm job of a step's daemon, by its title; empty before it has one."""
+    match = _STEP.match(title)
+    return match.group(1).decode() if match else ""
 
 
 def _held(host: Host, pid: int) -> set[str]:
@@ -220,7 +230,7 @@ def _held(host: Host, pid: int) -> set[str]:
 
 
 def _is_zombie(host: Host, pid: int) -> bool:
-    return host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] == ["Z"]
+    return stat(host, pid)[:1] == ["Z"]
 
 
 def _chroot(host: Host, pid: int) -> str:

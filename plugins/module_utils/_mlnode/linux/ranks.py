@@ -12,10 +12,10 @@ import re
 from typing import Iterator, Mapping
 
 from ..host.host import Host
-from ..model import cpulist, values
+from ..model import values
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
-from . import jobs
+from . import job_status, jobs
 
 #: Device files of GPUs and other accelerators
 _GPU = regex(r"/dev/(?:nvidia[0-9]+|kfd|dri/renderD[0-9]+|accel/accel[0-9]+)\Z", re.ASCII)
@@ -69,23 +69,10 @@ def _look(host: Host) -> Ranks:
 
 
 def _rank(host: Host, holder: jobs.Holder, devices: tuple[str, ...]) -> Rank:
-    path = f"/proc/{holder.pid}/status"
-    status = host.read(path)
-    cpus, nodes = (_listed(status, path, name) for name in ("Cpus_allowed_list", "Mems_allowed_list"))
+    status = job_status.read(host, holder.pid)
     stat = host.text(f"/proc/{holder.pid}/stat").rpartition(")")[2].split()
     last = values.number(stat[_PROCESSOR]) if len(stat) > _PROCESSOR else None
-    return Rank(holder.pid, holder.name, devices, cpus, nodes, last)
-
-
-def _listed(status: str, path: str, name: str) -> tuple[int, ...]:
-    match = re.search(rf"^{name}:\s*(\S+)$", status, re.MULTILINE)
-    try:
-        numbers = cpulist.parse(match.group(1) if match else "")
-    except ValueError as error:
-        raise HostError("understand", path, None, str(error)) from error
-    if not numbers:
-        raise HostError("understand", path, None, f"it has no {name}")
-    return numbers
+    return Rank(holder.pid, holder.name, devices, status.cpus, status.nodes, last)
 
 
 # -- the GPU of a device file --------------------------------------------------------------

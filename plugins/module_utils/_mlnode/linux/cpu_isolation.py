@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from ..model import cpulist
 from ..model.record import NamedTuple, regex
 
 DOMAIN, NOHZ, MANAGED = "domain", "nohz", "managed_irq"
@@ -140,9 +139,3 @@ def _flags(value: str) -> tuple[tuple[str, ...], str]:
         elif not re.match(r"[A-Za-z_]+\Z", flag):
             raise ValueError(f"{flag[:40]!r} is not a flag")
     return tuple(dict.fromkeys(flags)) or (DOMAIN,), value
-
-
-def readable(cpus: Iterable[int]) -> str:
-    """`CPU 0` or `CPUs 0-1,48`."""
-    numbers = tuple(cpus)
-    return f"CPU{'s' if len(numbers) > 1 else ''} {cpulist.readable(numbers)}"

@@ -58,6 +58,12 @@ def readable(cpus: Iterable[int]) -> str:
     return text if text.count(",") < _RUNS else ",".join(_strides(parse(text)))
 
 
+def named(cpus: Iterable[int]) -> str:
+    """`CPU 0` or `CPUs 0-1,48`."""
+    numbers = {*cpus}
+    return f"CPU{'s' if len(numbers) > 1 else ''} {readable(numbers)}"
+
+
 def _strides(cpus: tuple[int, ...]) -> Iterator[str]:
     at = 0
     while at < len(cpus):

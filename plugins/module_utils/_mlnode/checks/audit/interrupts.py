@@ -187,7 +187,7 @@ def _seen(host: Host, topology: Topology, port: Port, how: _Planned, ranks: froz
 def _where(arrives: Mapping[int, tuple[int, ...]]) -> str:
     union = {cpu for cpus in arrives.values() for cpu in cpus}
     queues = f"{len(arrives)} {'queue' if len(arrives) == 1 else 'queues'}"
-    return f"{queues} on CPU{'s' if len(union) > 1 else ''} {cpulist.readable(union)}"
+    return f"{queues} on {cpulist.named(union)}"
 
 
 def _nothing(files: Files) -> str:

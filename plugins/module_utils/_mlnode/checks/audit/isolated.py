@@ -10,10 +10,10 @@ from ...engine.kind import Facts
 from ...host.host import Host
 from ...knobs.boot import isolation as boot_isolation
 from ...linux import cpu_isolation, cpusets
-from ...linux.cpu_isolation import DOMAIN, NOHZ, Given, Word, readable
+from ...linux.cpu_isolation import DOMAIN, NOHZ, Given, Word
 from ...linux.cpusets import Cpusets
 from ...loader import boot_loader, cmdline
-from ...model import values
+from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...topology.model import Topology
@@ -129,7 +129,7 @@ def where(host: Host, key: str) -> str:
 
 def reported(isolation: Isolation) -> str:
     parts = [
-        f"{readable(sorted(taking.cpus))} by {taking.words} ({taking.where})" for taking in isolation.takings
+        f"{cpulist.named(taking.cpus)} by {taking.words} ({taking.where})" for taking in isolation.takings
     ]
-    parts += [f"interrupts on {readable(word.cpus)} by {word.text}" for word in isolation.interrupts]
+    parts += [f"interrupts on {cpulist.named(word.cpus)} by {word.text}" for word in isolation.interrupts]
     return "; ".join(parts)

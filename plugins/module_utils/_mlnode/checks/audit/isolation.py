@@ -10,7 +10,6 @@ from typing import Iterator, Sequence
 from ...host.host import Host
 from ...linux import cpu_manager, cpusets, daemons
 from ...linux import ranks as rank_files
-from ...linux.cpu_isolation import readable
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.record import replace
@@ -180,13 +179,13 @@ def _irqaffinity(host: Host, topology: Topology, isolation: Isolation) -> Iterat
     """Judge irqaffinity= itself: unlike isolcpus=, it names the CPUs that interrupts are for."""
     for word in isolation.interrupts:
         both = isolation.taken & {*word.cpus}
-        faults = [f"{readable(sorted(both))} isolated by {isolation.who(both)[0]}"] if both else []
+        faults = [f"{cpulist.named(both)} isolated by {isolation.who(both)[0]}"] if both else []
         devices = {gpu.node for gpu in topology.gpus} | {nic.node for nic in topology.nics if nic.address}
         homes = [numa.home(topology.nodes, number) for number in devices]
         without = {home.number for home in homes if home is not None and not {*home.cpus} & {*word.cpus}}
         faults += [f"no CPU of node {cpulist.render(without)}, which has NICs or GPUs"] if without else []
         subject = replace(IRQS, target="irqaffinity", severity=Severity.HIGH if both else Severity.MEDIUM)
-        evidence = f"{word.text}: {'; '.join(faults) or readable(word.cpus)}"
+        evidence = f"{word.text}: {'; '.join(faults) or cpulist.named(word.cpus)}"
         expected = "CPUs that are not isolated, on each node with devices"
         where = isolated.where(host, word.key)
         advice = "name CPUs of each node that are not isolated, or remove irqaffinity="
@@ -224,7 +223,7 @@ def _arriving(host: Host, isolation: Isolation) -> Check:
     words, where = isolation.who(cpus)
     names = ", ".join(f"{irq} {name}".strip() for irq, name, _hit in named[:_NAMED])
     names += f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    evidence = f"{len(named)} on {readable(sorted(cpus))} ({names}); isolated by {words}"
+    evidence = f"{len(named)} on {cpulist.named(cpus)} ({names}); isolated by {words}"
     evidence += f"; {more}" if more else ""
     return IRQS.judged(False, evidence, expected=expected, source=where)
 
@@ -279,8 +278,8 @@ def _pool(isolation: Isolation, purpose: str, where: str, cpus: Sequence[int]) -
     both = isolation.taken & {*cpus}
     subject = replace(KUBELET, target=purpose, source=where)
     if not both:
-        return subject.judged(True, readable(cpus), expected="no isolated CPU")
-    evidence = f"{readable(sorted(both))} of {cpulist.readable(cpus)}; isolated by {isolation.who(both)[0]}"
+        return subject.judged(True, cpulist.named(cpus), expected="no isolated CPU")
+    evidence = f"{cpulist.named(both)} of {cpulist.readable(cpus)}; isolated by {isolation.who(both)[0]}"
     return subject.judged(False, evidence, expected="no isolated CPU")
 
 
@@ -297,7 +296,7 @@ def _containers(host: Host, topology: Topology) -> Check:
     hit = [(file, isolation.taken & {*cpus}) for file, cpus in asked if isolation.taken & {*cpus}]
     if not hit:
         return CONTAINERS.judged(True, f"none of {len(asked)}", expected="no isolated CPU")
-    names = ", ".join(f"{readable(sorted(cpus))} in {file}" for file, cpus in hit[:_NAMED])
+    names = ", ".join(f"{cpulist.named(cpus)} in {file}" for file, cpus in hit[:_NAMED])
     names += f" and {len(hit) - _NAMED} more" if len(hit) > _NAMED else ""
     evidence = f"{names}; isolated by {isolation.who(hit[0][1])[0]}"
     return CONTAINERS.judged(False, evidence, expected="no isolated CPU", source=hit[0][0].partition(",")[0])

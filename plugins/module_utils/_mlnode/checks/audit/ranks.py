@@ -174,15 +174,11 @@ def _cpus(topology: Topology, home: Node, rank: Rank) -> _Finding:
         return _Finding(Verdict.SKIP, f"{rank.label}: may run on every CPU{_last(topology, rank)}")
     if not mine:
         return _Finding(Verdict.UNKNOWN, f"{rank.label}: none of its CPUs is online")
-    words = f"{rank.label}: {_named(mine)}"
+    words = f"{rank.label}: {cpulist.named(mine)}"
     if not outside:
         return _Finding(Verdict.PASS, words)
-    part = "" if outside == mine else f", among them {_named(outside)}"
+    part = "" if outside == mine else f", among them {cpulist.named(outside)}"
     return _Finding(Verdict.WARN, f"{words}{part} of {_nodes_of(topology, outside)}")
-
-
-def _named(cpus: set[int]) -> str:
-    return f"CPU{'s' if len(cpus) > 1 else ''} {cpulist.readable(cpus)}"
 
 
 def _last(topology: Topology, rank: Rank) -> str:

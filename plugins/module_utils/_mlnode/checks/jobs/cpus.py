@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Generator, Iterable, Iterator, Sequence
+from typing import Generator, Iterator, Sequence
 
 from ...knobs.irq import files as irq_files
 from ...knobs.irq import vectors
@@ -258,7 +258,7 @@ def _near(
 ) -> Check:
     subject = replace(_subject(place, NEAR), target=place.target(processes))
     allowed = {*cpus} & {*topology.cpus.online}
-    words = f"{_named(allowed)} of node {cpulist.render(_cells(topology, cpus))}"
+    words = f"{cpulist.named(allowed)} of node {cpulist.render(_cells(topology, cpus))}"
     if topology.nodes and not _cells(topology, cpus):
         return subject.unknown(_NOWHERE)
     if len(numa.with_cpus(topology.nodes)) < 2:
@@ -279,7 +279,7 @@ def _near(
     outside = allowed - wanted
     if not allowed:
         return subject.unknown("none of its CPUs is online")
-    part = f", {_named(outside)} among them elsewhere" if outside and outside != allowed else ""
+    part = f", {cpulist.named(outside)} among them elsewhere" if outside and outside != allowed else ""
     advice = remedy.cpus(place, home.nodes)
     return subject.judged(not outside, f"{words}{part}", expected=expected, advice=advice, bad=Verdict.WARN)
 
@@ -291,11 +291,6 @@ def _with_nics(home: Home) -> str:
 def _is_free(topology: Topology, cpus: Sequence[int]) -> bool:
     """True if a process may run on all CPUs that are available to it."""
     return {*(topology.cpus.allowed or topology.cpus.online)} <= {*cpus}
-
-
-def _named(cpus: Iterable[int]) -> str:
-    numbers = [*cpus]
-    return f"CPU{'s' if len(numbers) > 1 else ''} {cpulist.readable(numbers)}"
 
 
 # -- interrupts ----------------------------------------------------------------------------
@@ -326,7 +321,7 @@ def _interrupts(
         if not arrives:
             yield subject.skip(f"{nic}: no interrupt of a queue is in use")
         elif _is_free(topology, cpus) or not hit:
-            yield subject.judged(True, f"{nic}: {_queues(arriving)} on {_named(arrives)}")
+            yield subject.judged(True, f"{nic}: {_queues(arriving)} on {cpulist.named(arrives)}")
         else:
             yield _hit(subject, topology, nic, arriving, cpus)
 
@@ -339,9 +334,8 @@ def _hit(
     number = homes.nic_node(topology, nic)
     local = next((cell.cpus for cell in topology.nodes if cell.number == number), ())
     free = {*local} & {*topology.cpus.housekeeping} - {*cpus}
-    evidence = (
-        f"{nic}: {_queues(arriving)} on {_named(arrives)}; the job has {_named(arrives & {*cpus})} of them"
-    )
+    its = cpulist.named(arrives & {*cpus})
+    evidence = f"{nic}: {_queues(arriving)} on {cpulist.named(arrives)}; the job has {its} of them"
     if not free:
         return subject.skip(f"{evidence}, and node {number} has no other CPU")
     return subject.judged(

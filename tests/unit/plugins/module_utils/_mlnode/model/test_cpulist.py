@@ -42,6 +42,13 @@ def test_a_list_for_people_has_steps(cpus: Sequence[int], expected: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("cpus", "expected"), [([3], "CPU 3"), ([3, 3], "CPU 3"), ({1, 0, 48}, "CPUs 0-1,48")]
+)
+def test_cpus_are_named(cpus: Sequence[int], expected: str) -> None:
+    assert cpulist.named(cpus) == expected
+
+
+@pytest.mark.parametrize(
     "numbers, expected",
     [
         ([], "0"),

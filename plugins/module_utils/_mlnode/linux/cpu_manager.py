@@ -14,7 +14,7 @@ from ..host.host import Host
 from ..model import cpulist, strict_json
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
-from . import drop_ins, kubelets
+from . import kubelets
 
 #: --root-dir of kubelet, k3s and rke2; of k0s; of MicroK8s
 _STATES = (
@@ -22,14 +22,8 @@ _STATES = (
     "/var/lib/k0s/kubelet/cpu_manager_state",
     "/var/snap/microk8s/common/var/lib/kubelet/cpu_manager_state",
 )
-_CONFIGS = (
-    "/var/lib/kubelet/config.yaml",
-    "/etc/kubernetes/kubelet/kubelet-config.json",
-    "/var/lib/k0s/kubelet-config.yaml",
-)
 _OPTION = regex(r"(?:^\s*|[{,]\s*)\"?reservedSystemCPUs\"?\s*:\s*[\"']?([0-9][0-9,-]*)", re.ASCII)
 _FLAG = regex(r"reserved-cpus[= ]\"?([0-9][0-9,-]*)", re.ASCII)
-_UNITS = ("kubelet.service", "k3s.service", "k3s-agent.service", "rke2-agent.service", "rke2-server.service")
 
 
 class Pool(NamedTuple):
@@ -65,17 +59,12 @@ def _state(host: Host, path: str) -> Iterator[Pool]:
 
 
 def _reserved(host: Host) -> Iterator[Pool]:
-    for path in _CONFIGS:
-        for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
-            match = _OPTION.search(line)
-            if match:
-                yield _pool(f"{path}:{number}", match[1])
-    for unit in _UNITS:
-        _command, lines = kubelets.arguments(host, unit)
-        for given in lines:
-            match = _FLAG.search(given.value or "")
-            if match:
-                yield _pool(f"{given.file}:{given.number}", match[1])
+    """The last one of each kubelet: its drop-ins come after its file, and flags override both."""
+    for unit in kubelets.UNITS:
+        lines = kubelets.lines(host, unit)
+        matches = [(line, pattern.search(line.value or "")) for pattern in (_OPTION, _FLAG) for line in lines]
+        for line, match in [(line, match) for line, match in matches if match][-1:]:
+            yield _pool(f"{line.file}:{line.number}", match[1])
 
 
 def _pool(where: str, cpus: str) -> Pool:

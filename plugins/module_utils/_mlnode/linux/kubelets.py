@@ -50,26 +50,38 @@ class Kubelet(NamedTuple):
 
 def all_of(host: Host) -> Iterator[Kubelet]:
     """Raises HostError."""
-    for unit, usual in UNITS.items():
-        command, given = arguments(host, unit)
-        if command is None:
+    for unit in UNITS:
+        given = lines(host, unit)
+        if not given:
             continue
-        text = "\n".join(line.value or "" for line in given)
-        named, folder = _CONFIG.search(text), _CONFIG_FOLDER.search(text)
-        files = [named[1] if named else usual]
-        files += drop_ins.paths(host, [folder[1]]) if folder else []
-        files += drop_ins.paths(host, [f"{usual}.d"], (".yaml",))
-        where, protects = (command.file, command.number), False
-        for path in files:
-            for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
-                option = _OPTION.search(line)
-                if option is not None:
-                    where, protects = (path, number), option[1] == "true"
-                given.append(Line("", line, path, number))
-        for given_line in given:
-            for flag in _FLAG.finditer(given_line.value or ""):
-                where, protects = (given_line.file, given_line.number), (flag[1] or "true") not in _FALSE
+        where, protects = (given[0].file, given[0].number), False
+        for line in given:
+            option = _OPTION.search(line.value or "")
+            if option is not None:
+                where, protects = (line.file, line.number), option[1] == "true"
+        for line in given:
+            for flag in _FLAG.finditer(line.value or ""):
+                where, protects = (line.file, line.number), (flag[1] or "true") not in _FALSE
         yield Kubelet(unit, where, protects)
+
+
+def lines(host: Host, unit: str) -> list[Line]:
+    """All lines with possible settings of one of UNITS, of its arguments and configuration files. The first
+    one starts it. Empty if there is no such unit. Raises HostError."""
+    command, given = arguments(host, unit)
+    if command is None:
+        return []
+    text = "\n".join(line.value or "" for line in given)
+    named, folder = _CONFIG.search(text), _CONFIG_FOLDER.search(text)
+    usual = UNITS[unit]
+    files = [named[1] if named else usual]
+    files += drop_ins.paths(host, [folder[1]]) if folder else []
+    files += drop_ins.paths(host, [f"{usual}.d"], (".yaml",))
+    for path in files:
+        for number, line in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+            if not line.lstrip().startswith("#"):
+                given.append(Line("", line, path, number))
+    return given
 
 
 def arguments(host: Host, unit: str) -> tuple[Line | None, list[Line]]:

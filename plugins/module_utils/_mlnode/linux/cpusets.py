@@ -15,6 +15,7 @@ from ..host.host import Host
 from ..model import cpulist
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
+from . import cgroup_names
 
 #: Folder of each version; only one of them has the controller
 TOP, _V1 = "/sys/fs/cgroup", "/sys/fs/cgroup/cpuset"
@@ -27,11 +28,7 @@ _FILE = regex(
     r"|net_prio|notify_on_release|perf_event|pids|rdma|release_agent|tasks)(?:\.|\Z)",
     re.ASCII,
 )
-#: Cgroups that the runtimes of containers and Slurm make for containers and jobs
-_CONTAINER = regex(
-    r"/(?:docker|cri-containerd|crio|libpod|nspawn|lxc)[-./][^/]+|/kubepods[^/]*(?:/.*)?|/job_[0-9]+",
-    re.ASCII,
-)
+_JOBS = (cgroup_names.SLURM, cgroup_names.POD, cgroup_names.CONTAINER)
 
 
 class Cpuset(NamedTuple):
@@ -74,9 +71,14 @@ def look(host: Host) -> Cpusets:
     containers = [
         Container(f"{folder}/cpuset.cpus", _cpus(host, f"{folder}/cpuset.cpus"))
         for folder in folders
-        if _CONTAINER.search(folder[len(top) :]) and not f"{folder}/".startswith(own or ("\0",))
+        if _is_container(folder[len(top) :]) and not f"{folder}/".startswith(own or ("\0",))
     ]
     return Cpusets(tuple(taking), tuple(container for container in containers if container.cpus))
+
+
+def _is_container(path: str) -> bool:
+    """True for groups of Slurm and of the runtimes of containers, and for the kubelet's above its pods."""
+    return cgroup_names.of_path(path).kind in _JOBS or path.startswith("/kubepods")
 
 
 def _below(host: Host, folder: str, seen: list[int]) -> Iterator[str]:

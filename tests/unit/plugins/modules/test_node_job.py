@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.modules import node_job
@@ -55,13 +56,9 @@ def test_a_faulty_option_is_an_error(look: Runner) -> None:
 
 
 def test_the_guide_names_every_check() -> None:
-    page = pathlib.Path(node_job.__file__).parents[2] / "docs/guide/jobs.md"
-    text = page.read_text(encoding="utf-8")
-    for name in NAMES:
-        assert f"| `{name}` |" in text, name
-
-
-NAMES = (
-    "job_sysctl", "job_limit", "job_nccl", "job_nccl_values", "job_nccl_files", "job_shm", "job_processes",
-    "job_declaration", "job_asked",
-)  # fmt: skip
+    root = pathlib.Path(node_job.__file__).parents[2]
+    sources = (root / "plugins/module_utils/_mlnode/checks/jobs").glob("*.py")
+    names = {name for path in sources for name in re.findall(r'"(job_[a-z_]+)"', path.read_text("utf-8"))}
+    rows = re.findall(r"^\| `(job_\w+)` \|", (root / "docs/guide/jobs.md").read_text("utf-8"), re.MULTILINE)
+    assert "job_asked" in names
+    assert sorted(rows) == sorted(names)

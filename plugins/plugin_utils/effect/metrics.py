@@ -11,12 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
-import signal
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from ...module_utils._mlnode.host import alarm
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError, printable
 from .interval import HIGHER, LOWER
@@ -209,7 +208,9 @@ def _selected(node: Any, path: Sequence[str | int | None], place: str) -> Iterat
 
 
 def _matches(expression: re.Pattern[str], output: str) -> list[Any]:
-    with _within(_SECONDS):
+    # Python looks for signals while it matches.
+    late = MetricError(f"regex: no end within {_SECONDS:g} s; avoid repetitions within repetitions")
+    with alarm.limited(_SECONDS, late):
         texts = [match[1] for match in expression.finditer(output)]
     return [_number(text) for text in texts]
 
@@ -220,20 +221,3 @@ def _number(text: str | None) -> Any:
         return float(text or "")
     except ValueError:
         return text
-
-
-@contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Raises MetricError after a time; Python looks for signals while it matches. A timer of the caller goes
-    on afterwards."""
-
-    def late(_number: int, _frame: Any) -> None:
-        raise MetricError(f"regex: no end within {seconds:g} s; avoid repetitions within repetitions")
-
-    before = signal.signal(signal.SIGALRM, late)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *left)
-        signal.signal(signal.SIGALRM, before)

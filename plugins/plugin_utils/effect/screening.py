@@ -155,10 +155,10 @@ class _Model:
         free = len(self.logs) - self.degree - 1 - len(self.columns)
         return free >= LEAST_FREE and all(term.size for term in self.whole)
 
-    def term(self, areas: Sequence[int], column: Sequence[float]) -> _Term:
-        """The column, in a model with the trend and these areas."""
+    def term(self, areas: Sequence[int], *columns: Sequence[float]) -> _Term:
+        """The last of the columns, in a model with the trend, these areas and all columns."""
         return _last(
-            [*self._trends[: self.degree + 1], *(self.columns[area] for area in areas), column], self.logs
+            [*self._trends[: self.degree + 1], *(self.columns[area] for area in areas), *columns], self.logs
         )
 
     def noise(self, terms: int, residuals: Sequence[float]) -> _Noise:
@@ -259,9 +259,8 @@ def _alias(model: _Model, area: int, others: Sequence[int], half: float) -> tupl
     for at, first in enumerate(others):
         for second in others[at + 1 :]:
             both = list(map(float.__mul__, model.columns[first], model.columns[second]))
-            joint = model.term([*others, area], both)
-            alone = model.term([*others], mine)
-            shared = sum(map(float.__mul__, mine, both)) / len(mine)
-            if abs(2 * (alone.coefficient - joint.coefficient * shared)) <= half:
+            # 0 if the phases cannot tell the two apart
+            left = model.term(others, both, mine).coefficient
+            if abs(2 * left) <= half:
                 return model.design.areas[first], model.design.areas[second]
     return None

@@ -4,7 +4,7 @@
 
 The base design is a table of Plackett and Burman: N runs for up to N - 1 areas. With twice as many phases it
 is folded over: each run has a second one with all areas switched (Box, Hunter and Hunter, Statistics for
-Experimenters, 2nd ed., ch. 7). An interaction of two areas is equal in both runs, and the effects, which come
+Experimenters, 2nd ed.). An interaction of two areas is equal in both runs, and the effects, which come
 from their difference, are free of it (resolution IV).
 
 The two runs of a pair are neighbours, in the same order in each pair. A straight trend then adds the same to
@@ -18,8 +18,8 @@ import random
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-#: First rows of the cyclic designs; the last run of each has all areas off. N = 4 to 24 from Plackett and
-#: Burman, The Design of Optimum Multifactorial Experiments, Biometrika 33 (1946), 305-325, table on p. 323
+#: First rows of the cyclic designs; the last run of each has all areas off. N = 8 to 24 from Plackett and
+#: Burman, The Design of Optimum Multifactorial Experiments, Biometrika 33 (1946), 305-325
 ROWS = {
     4: "++-",
     8: "+++-+--",

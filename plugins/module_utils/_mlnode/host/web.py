@@ -8,13 +8,12 @@ is used: the request goes to the given server only.
 
 from __future__ import annotations
 
-import signal
-from contextlib import contextmanager
-from typing import Iterator, Mapping, NoReturn
+from typing import Mapping
 from urllib.parse import urlsplit
 
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
+from . import alarm
 
 #: From the name lookup to the last byte. A limit of each read alone would never stop a server that sends a
 #: byte now and then.
@@ -59,7 +58,7 @@ def _ask(
 
     purpose = "fetch" if method == "GET" else "send to"
     try:
-        with _limited(seconds):
+        with alarm.limited(seconds, _LateError()):
             return _exchange(method, url, {**headers, "User-Agent": "mlnode"}, content, most)
     except _LateError:
         raise HostError(purpose, url, None, f"no whole answer in {seconds:g} s") from None
@@ -89,19 +88,3 @@ def _exchange(method: str, url: str, headers: Mapping[str, str], content: bytes 
         return Answer(response.status, printable(response.reason[:_SHOWN]), kept, body)
     finally:
         connection.close()
-
-
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """Raises _LateError once the time is over, during any operation."""
-
-    def late(_signal: int, _frame: object) -> NoReturn:
-        raise _LateError
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)

@@ -105,6 +105,19 @@ def test_an_expression_that_would_take_for_ever_ends(monkeypatch: pytest.MonkeyP
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+def test_a_time_limit_of_the_task_goes_on_afterwards() -> None:
+    before = signal.signal(signal.SIGALRM, lambda _number, _frame: None)
+    signal.setitimer(signal.ITIMER_REAL, 1000)
+    try:
+        assert read({"regex": "t: (.*)"}, "t: 9") == {"score": 9.0}
+        left, _interval = signal.getitimer(signal.ITIMER_REAL)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    # Longer than the limit of an expression
+    assert left > metrics._SECONDS
+
+
 #: Declarations → the message
 WRONG: list[tuple[list[dict[str, Any]], str]] = [
     ([SCORE], "effect_metrics, score: expected one of json, regex and measure, got none"),

@@ -177,17 +177,42 @@ def test_a_bent_trend_is_taken_out_and_said() -> None:
     assert answers(result) == {"area1": "more"}
 
 
+def interacting(design: Design, first: str, second: str) -> Screening:
+    """Two areas have effects, and 30 % more together."""
+    measured = values(design, {first: 0.3, second: 0.3})
+    for phase in range(len(measured)):
+        measured[phase] *= 1.3 if {first, second} <= {*design.applied(phase)} else 1
+    return screening.analyse(design, measured, LEAST)
+
+
+def test_an_interaction_of_two_areas_is_no_effect_of_all_others() -> None:
+    """In 24 phases that are not folded over, it is a third of an effect on each of them."""
+    result = interacting(screening_design.design(named(14), 24, 3), "area0", "area1")
+    assert answers(result) == {"area0": "more", "area1": "more"}
+    assert {effect.why for effect in result.effects} == {""}
+
+
 def test_an_interaction_that_may_be_an_area_is_not_decided() -> None:
-    """In a design that is not folded over, it is a third of an effect on every other area."""
-    design = screening_design.design(named(14), 24, 3)
-    both = [{"area0", "area1"} <= {*design.applied(phase)} for phase in range(24)]
-    measured = values(design, {"area0": 0.3, "area1": 0.3})
-    result = screening.analyse(
-        design, [value * (1.3 if on else 1) for value, on in zip(measured, both)], LEAST
+    """In 16 phases that are not folded over, it is the whole effect of a third area."""
+    design = screening_design.design(named(8), 16, 3)
+    levels = dict(zip(design.areas, zip(*design.levels)))
+    both = tuple(-one * other for one, other in zip(levels["area0"], levels["area3"]))
+    assert both == levels["area4"]
+    result = interacting(design, "area0", "area3")
+    assert answers(result) == {}
+    assert {effect.area: effect.why for effect in result.effects if effect.why} == {
+        "area0": "it may be the interaction of area3 and area4; test the three alone",
+        "area3": "it may be the interaction of area0 and area4; test the three alone",
+        "area4": "it may be the interaction of area0 and area3; test the three alone",
+    }
+
+
+def test_two_effects_whose_interaction_is_not_an_area_are_found() -> None:
+    design = screening_design.design(named(8), 16, 3)
+    effects = {"area0": 0.3, "area3": 0.3, "area7": 0.1}
+    assert answers(screening.analyse(design, values(design, effects), LEAST)) == dict.fromkeys(
+        effects, "more"
     )
-    assert {*answers(result)} <= {"area0", "area1"}
-    whys = {effect.why for effect in result.effects if effect.why}
-    assert whys <= {"it may be the interaction of area0 and area1; test the three alone"}
 
 
 @pytest.mark.parametrize(

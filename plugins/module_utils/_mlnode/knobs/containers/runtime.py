@@ -6,6 +6,7 @@ kubelet."""
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Iterable, Mapping, Sequence
 
 from ...host.host import Host
@@ -44,7 +45,7 @@ class Given(NamedTuple):
     note: str = ""
 
 
-class Runtime:
+class Runtime(ABC):
     """path: the file that mlnode writes, with NAME for the declaration. process: its daemon; empty if a new
     process reads the files for each container. unit: the daemon's unit. lacks: topic → why it has no default
     for that, and the remedy. bundles: other units that contain such a runtime, with their own configuration →
@@ -96,13 +97,13 @@ class Runtime:
         HostError."""
         return ""
 
+    @abstractmethod
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         """name: of the declaration. Raises HostError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def files(self, host: Host, name: str, wants: Mapping[str, Values]) -> list[BootFile]:
         """The files of a declaration with these values by topic. Raises HostError."""
-        raise NotImplementedError
 
     def read_files(self, host: Host) -> Sequence[str]:
         """All files that its daemon reads at its start. Raises HostError."""

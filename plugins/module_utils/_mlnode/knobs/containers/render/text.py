@@ -15,7 +15,7 @@ from ..runtime import numbers_of
 from .needs import Needs
 
 #: Shared memory of processes
-SHM = "/dev/shm"  # noqa: S108
+SHM = "/dev/shm"  # noqa: S108  # a word of the texts, no file is created
 
 #: A mount of it fails otherwise
 FILE_NEEDED = f"{NCCL_FILE} must exist on each node that starts it"

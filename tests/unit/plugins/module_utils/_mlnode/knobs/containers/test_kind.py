@@ -582,9 +582,9 @@ def test_an_argument_that_appears_later(tmp_path: pathlib.Path) -> None:
     apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
     machine.starts("docker", "/usr/sbin/dockerd --default-shm-size 1g")
     machine.forget()
-    for rows in (look(machine, shm_size="1GiB", ulimits={"nofile": 4096}),) * 2:
+    for run in (look, apply):
+        rows = run(machine, shm_size="1GiB", ulimits={"nofile": 4096})
         assert told(rows) == {"docker.ulimits": "ok", "docker.shm_size": "unsupported"}
-    apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
     assert [*machine.json()] == ["default-ulimits"]
     machine.starts("docker", "/usr/sbin/dockerd --config-file /srv/d.json")
     machine.forget()

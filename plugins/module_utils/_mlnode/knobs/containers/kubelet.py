@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import fnmatch
-import re
 from typing import Any, Callable, Mapping, Sequence
 
 from ...host.host import Host
@@ -21,13 +20,12 @@ from ...model.errors import HostError
 from ...model.setting import BootFile
 from .. import own_file
 from .parse import SHM_SIZE, SYSCTLS, ULIMITS, Values
-from .runtime import FILE, Given, Runtime, argument, arguments, text_of, walked
+from .runtime import FILE, Given, Runtime, argument, arguments, text_of, version, walked
 
 _FOLDER = "/etc/kubernetes/kubelet.conf.d"
 _ALLOWED, _DEFAULTS, _GATES = "allowedUnsafeSysctls", "defaultPodSysctls", "featureGates"
 _GATE = "DefaultPodSysctls"
 _HEAD = ("apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration")
-_VERSION = re.compile(r"v([0-9]{1,3})\.([0-9]{1,4})\b")
 _SINCE = (1, 37)
 
 #: Value of a key that pods may ask for
@@ -78,7 +76,7 @@ class Kubelet(Runtime):
             gates.update(_dictionary(_member(host, path, _GATES)))
         flags = argument(arguments(host, self.unit), "feature-gates")[0]
         gates.update(word.partition("=")[::2] for word in flags.split(","))
-        return str(gates.get(_GATE, "")).lower() == "true" and _version(host) >= _SINCE
+        return str(gates.get(_GATE, "")).lower() == "true" and version(host, "kubelet") >= _SINCE
 
     def wanted(self, host: Host, values: Values) -> Values:
         """The values as this kubelet can have them. Raises HostError."""
@@ -214,16 +212,3 @@ def _allowed(member: settings_yaml.Member) -> Values:
 def _covers(patterns: Sequence[str], key: str) -> bool:
     """As the kubelet has it: a name, or a prefix with * (pkg/kubelet/sysctl/allowlist.go)."""
     return any(fnmatch.fnmatchcase(key, pattern.replace("/", ".")) for pattern in patterns)
-
-
-def _version(host: Host) -> tuple[int, int]:
-    """Raises HostError."""
-
-    def ask() -> tuple[int, int]:
-        said = host.must_run(["kubelet", "--version"], "read the kubelet's version:")
-        match = _VERSION.search(said)
-        if match is None:
-            raise HostError("understand", "kubelet --version", None, f"it says {said[:80]!r}")
-        return int(match[1]), int(match[2])
-
-    return host.once("kubelet version", ask)

@@ -26,6 +26,7 @@ PROCESSES = ("dockerd", "crio", "kubelet")
 
 _BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/usr/local/sbin")
 _SIZE = regex(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([KMGTP])?i?b?\Z", re.ASCII | re.IGNORECASE)
+_VERSION = regex(r"\bv?([0-9]{1,3})\.([0-9]{1,4})\b", re.ASCII)
 _ULIMIT = regex(r"(-?[0-9]{1,19})(?::(-?[0-9]{1,19}))?\Z")
 
 
@@ -161,6 +162,19 @@ def text_of(host: Host, path: str) -> str:
     return host.read(path) if followed else drop_ins.text(host, path)
 
 
+def version(host: Host, program: str) -> tuple[int, int]:
+    """Raises HostError if the program does not tell its version."""
+
+    def ask() -> tuple[int, int]:
+        said = host.must_run([program, "--version"], "read the version of")
+        match = _VERSION.search(said)
+        if match is None:
+            raise HostError("understand", f"{program} --version", None, f"it says {said[:80]!r}")
+        return int(match[1]), int(match[2])
+
+    return host.once(f"{program} version", ask)
+
+
 def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
     """Whether its daemon runs, and the file or folder that was changed since its start; empty if none was.
     Raises HostError."""
@@ -198,6 +212,14 @@ def size_of(text: str, factor: int) -> str:
 
 def _number(text: str) -> float:
     return float(text) if "." in text else int(text)
+
+
+def in_units(number: int, units: Sequence[str] = ("g", "m", "k")) -> str:
+    """Bytes with the greatest unit that divides them. units: of 2^30, 2^20 and 2^10 bytes."""
+    for unit, shift in zip(units, (30, 20, 10)):
+        if number % (1 << shift) == 0:
+            return f"{number >> shift}{unit}"
+    return str(number)
 
 
 # -- ulimits as runtimes write them: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit) -------

@@ -357,6 +357,18 @@ def test_a_key_that_no_runtime_sets(tmp_path: pathlib.Path) -> None:
     assert row.reading.note == "no runtime sets kernel.auto_msgmni in a container: left out"
 
 
+def test_a_setting_of_the_node_that_cannot_be_read_leaves_its_keys_out(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/proc/sys/net/ipv6/conf/all/forwarding", "0\n")
+    keys = {"net.core.somaxconn": 8192, "net.ipv6.conf.all.forwarding": 1}
+    declare(machine, "sysctl", {"settings": keys})
+    assert "net.ipv6.conf.all.forwarding=1" in look(machine, sysctls="auto")["podman.sysctls"].reading.want
+    machine.unreadable["/proc/sys/net/core/devconf_inherit_init_net"] = errno.EIO
+    row = look(machine, sysctls="auto")["podman.sysctls"]
+    assert row.reading.want == "net.core.somaxconn=8192"
+    assert "not known whether a container has its own net.ipv6.conf.all.forwarding" in row.reading.note
+
+
 def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.remove("/proc/sys/net/ipv4/tcp_fin_timeout")

@@ -30,7 +30,7 @@ _SINCE = (1, 37)
 
 #: Value of a key that pods may ask for
 ALLOWED = "allowed"
-LIMIT = (
+_LIMIT = (
     "pods may ask for these in securityContext.sysctls, and get none by themselves: defaults need Kubernetes "
     f"1.37 and the feature gate {_GATE}; see mlnode render pod"
 )
@@ -79,8 +79,10 @@ class Kubelet(Runtime):
         return str(gates.get(_GATE, "")).lower() == "true" and version(host, "kubelet") >= _SINCE
 
     def wanted(self, host: Host, values: Values) -> Values:
-        """The values as this kubelet can have them. Raises HostError."""
         return values if self.has_defaults(host) else dict.fromkeys(values, ALLOWED)
+
+    def limit(self, want: Values) -> str:
+        return _LIMIT if ALLOWED in want.values() else ""
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         own, files = self.file(name), self.read_files(host)

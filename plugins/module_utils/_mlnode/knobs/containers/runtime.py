@@ -98,6 +98,14 @@ class Runtime(ABC):
         HostError."""
         return ""
 
+    def wanted(self, host: Host, values: Values) -> Values:
+        """The values as this version can have them. Raises HostError."""
+        return values
+
+    def limit(self, want: Values) -> str:
+        """Why a container does not have these values by itself; empty if it does. want: from wanted()."""
+        return ""
+
     @abstractmethod
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         """name: of the declaration. Raises HostError."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import errno
 import fnmatch
+import re
 from typing import Any, Callable, Mapping, Sequence
 
 from ...host.host import Host
 from ...linux import kubelets, settings_yaml
 from ...model.errors import HostError
+from ...model.record import regex
 from ...model.setting import BootFile
 from .. import own_file
 from .parse import SHM_SIZE, SYSCTLS, ULIMITS, Values
@@ -27,6 +29,8 @@ _ALLOWED, _DEFAULTS, _GATES = "allowedUnsafeSysctls", "defaultPodSysctls", "feat
 _GATE = "DefaultPodSysctls"
 _HEAD = ("apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration")
 _SINCE = (1, 37)
+#: Signs of a name or pattern; a kubelet does not start with others (pkg/kubelet/sysctl/allowlist.go)
+_NAME = regex(r"[A-Za-z0-9_./*-]+\Z", re.ASCII)
 
 #: Value of a key that pods may ask for
 ALLOWED = "allowed"
@@ -183,6 +187,10 @@ def _member(host: Host, path: str, key: str) -> settings_yaml.Member | None:
     if member is not None and key != _GATES and _has_null(member.value):
         words = f"line {member.line}: {key}: expected values, got null, which removes earlier values"
         raise HostError("understand", path, None, words)
+    for name in _allowed(member) if member is not None and key == _ALLOWED else ():
+        if not _NAME.match(name):
+            words = f"line {member.line}: {key}: expected names of sysctls, got {name!r}"
+            raise HostError("understand", path, None, words)
     return member
 
 

@@ -165,9 +165,15 @@ def walked(host: Host, folder: str) -> list[str]:
 
 def text_of(host: Host, path: str) -> str:
     """A file's content; empty for a folder and for a link to /dev/null. Raises HostError, also for a link
-    that leads to no file: no engine starts with it."""
+    that leads to no file, and for other bytes than UTF-8: no engine starts with these."""
     followed = host.is_link(path) and not drop_ins.is_masked(host, path)
-    return host.read(path) if followed else drop_ins.text(host, path)
+    text = host.read(path) if followed else drop_ins.text(host, path)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        words = f"line {text.count(chr(10), 0, error.start) + 1}: expected UTF-8; correct it first"
+        raise HostError("understand", path, None, words) from error
+    return text
 
 
 def version(host: Host, program: str) -> tuple[int, int]:

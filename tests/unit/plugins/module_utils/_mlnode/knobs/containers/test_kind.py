@@ -821,6 +821,24 @@ def test_yaml_that_is_not_understood_is_unknown(tmp_path: pathlib.Path) -> None:
     assert row.reason == f"cannot understand {CONFIG}: line 1: expected a list or a dictionary, got '&list'"
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"# c\n# \x80\n", "line 2: expected UTF-8; correct it first"),
+        *(
+            (b'{"allowedUnsafeSysctls": ["a", "%b"]}' % name, "expected names of sysctls, got ")
+            for name in (rb"\ud800", rb"a\"b", rb"\n", b"")
+        ),
+    ],
+)
+def test_names_that_no_kubelet_starts_with(tmp_path: pathlib.Path, text: bytes, said: str) -> None:
+    machine = kubelet(tmp_path)
+    machine.put(CONFIG, text)
+    row = apply(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
+    assert (str(row.status), said in row.reason) == ("unknown", True), row.reason
+    assert not machine.exists(KUBELET)
+
+
 # -- boot and explanation ------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from ..model import json_members
 from ..model.record import NamedTuple, regex
 
 _KEY = regex(r"(?:\"([^\"\\]+)\"|'([^']+)'|([A-Za-z0-9_.*/-]+))[ \t]*:(?:[ \t]+(.*))?\Z", re.ASCII)
-#: Plain ones begin no list, `- `, and are no pair, `NAME: `
+#: A plain text: `- ` would begin a list in it, and `NAME: ` a pair
 _SIGN = r"(?:[^ \t\"'#{}\[\],&!|>%@`:]|:(?![ \t]|\Z))"
 _PLAIN = rf"(?!-(?:[ \t]|\Z))[A-Za-z0-9_./-]{_SIGN}*(?:[ \t]+{_SIGN}+)*"
 _SCALAR = regex(rf"(?:\"([^\"\\]*)\"|'([^']*)'|({_PLAIN}))[ \t]*(?:[ \t]#.*)?\Z")

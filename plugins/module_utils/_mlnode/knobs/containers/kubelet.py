@@ -184,14 +184,19 @@ def _member(host: Host, path: str, key: str) -> settings_yaml.Member | None:
         member = settings_yaml.find(text_of(host, path), key)
     except ValueError as error:
         raise HostError("understand", path, None, str(error)) from error
-    if member is not None and key != _GATES and _has_null(member.value):
-        words = f"line {member.line}: {key}: expected values, got null, which removes earlier values"
-        raise HostError("understand", path, None, words)
-    for name in _allowed(member) if member is not None and key == _ALLOWED else ():
-        if not _NAME.match(name):
-            words = f"line {member.line}: {key}: expected names of sysctls, got {name!r}"
-            raise HostError("understand", path, None, words)
+    problem = _problem(key, member) if member is not None and key != _GATES else ""
+    if member is not None and problem:
+        raise HostError("understand", path, None, f"line {member.line}: {key}: {problem}")
     return member
+
+
+def _problem(key: str, member: settings_yaml.Member) -> str:
+    """Why values of a file cannot be repeated in mlnode's; empty if they can."""
+    if _has_null(member.value):
+        return "expected values, got null, which removes earlier values"
+    names = _allowed(member) if key == _ALLOWED else ()
+    wrong = [name for name in names if not _NAME.match(name)]
+    return f"expected names of sysctls, got {wrong[0]!r}" if wrong else ""
 
 
 def _has_null(raw: Any) -> bool:

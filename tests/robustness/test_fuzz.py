@@ -178,6 +178,13 @@ def test_a_run_with_an_ill_formed_declaration_ends_in_words(found: tuple[str, di
 #: Kind → files that it reads, with what may be in them
 FILES: dict[str, dict[str, str]] = cases.load(pathlib.Path(__file__).with_name("fuzz_files.yml"))
 
+#: Kind → a declaration whose look opens more of its files than the case
+DECLARED = {
+    # tuned that is stopped has no profile that matters
+    "services": CASES["services"].other,
+    "containers": {**CASES["containers"].spec, "runtimes": ["podman", "docker", "crio", "kubelet"]},
+}
+
 #: Without them the files of NICs are not read, nor without ifup
 RUNNING = ("NetworkManager.service", "systemd-networkd.service")
 
@@ -225,16 +232,13 @@ def tuned() -> Iterator[dict[str, Node]]:
         for kind, files in FILES.items():
             found[kind] = machine = made(CASES[kind], folder / kind)
             install(machine)
-            # tuned that is stopped has no profile that matters
-            case = CASES[kind]
-            door.apply(machine, case.other_request if kind == "services" else case.request)
+            door.apply(machine, door.request("default", kind, DECLARED.get(kind, CASES[kind].spec)))
             for unit in RUNNING:
                 machine.put(f"/sys/fs/cgroup/system.slice/{unit}/cgroup.procs", "1\n")
             machine.put("/usr/sbin/ifup", "")
             # Not before: an update-grub has a real shell read them.
             for path, text in files.items():
-                if not machine.exists(path):
-                    machine.put(path, text)
+                machine.put(path, text)
             machine.forget()
         yield found
 

@@ -59,9 +59,9 @@ class Seen(NamedTuple):
     is_changed: bool
     before: File
     changed: File
-    fresh: Optional[File]  # noqa: UP045
-    later: Optional[File]  # noqa: UP045
-    restored: Optional[File]  # noqa: UP045
+    fresh: Optional[File]  # noqa: UP045 -- evaluated by NamedTuple on Python 3.9
+    later: Optional[File]  # noqa: UP045 -- evaluated by NamedTuple on Python 3.9
+    restored: Optional[File]  # noqa: UP045 -- evaluated by NamedTuple on Python 3.9
 
 
 def files() -> dict[str, File]:

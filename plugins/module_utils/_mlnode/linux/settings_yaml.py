@@ -7,15 +7,18 @@ Python's standard library has no reader of YAML. Any other form is an error.
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
+from ..model import json_members
 from ..model.record import NamedTuple, regex
 
 _KEY = regex(r"(?:\"([^\"\\]+)\"|'([^']+)'|([A-Za-z0-9_.*/-]+))[ \t]*:(?:[ \t]+(.*))?\Z", re.ASCII)
-_SCALAR = regex(r"(?:\"([^\"\\]*)\"|'([^']*)'|([A-Za-z0-9_./-][^\"'#{}\[\],&!|>%@`]*?))[ \t]*(?:[ \t]#.*)?\Z")
-_ITEM = regex(r"[ \t]*-[ \t]+(.*)\Z")
+#: A plain text: `- ` would begin a list in it, and `NAME: ` a pair
+_SIGN = r"(?:[^ \t\"'#{}\[\],&!|>%@`:]|:(?![ \t]|\Z))"
+_PLAIN = rf"(?!-(?:[ \t]|\Z))[A-Za-z0-9_./-]{_SIGN}*(?:[ \t]+{_SIGN}+)*"
+_SCALAR = regex(rf"(?:\"([^\"\\]*)\"|'([^']*)'|({_PLAIN}))[ \t]*(?:[ \t]#.*)?\Z")
+_ITEM = regex(r"[ \t]*-(?:[ \t]+(.*))?\Z")
 
 
 class Member(NamedTuple):
@@ -59,11 +62,10 @@ def _refuse_other_forms(lines: list[str]) -> None:
 
 def _of_json(text: str, key: str) -> Member | None:
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        member = json_members.read(text).get(key)
+    except ValueError as error:
         raise ValueError(f"not JSON: {error}") from error
-    place = text.find(f'"{key}"')
-    return Member(document[key], text.count("\n", 0, place) + 1) if key in document else None
+    return Member(member.value, member.line) if member else None
 
 
 def _name(match: re.Match[str]) -> str:
@@ -103,7 +105,7 @@ def _block(lines: list[str], above: int) -> Any:
             raise ValueError(f"line {number}: expected the column of the line before")
         indent = begin
         if item is not None and not pairs:
-            items.append(_scalar(item[1], number))
+            items.append(_scalar(item[1] or "", number))
         elif not items:
             pairs.update([_pair(line.strip(), number)])
         else:

@@ -19,7 +19,17 @@ from ...model import json_members
 from ...model.errors import HostError
 from ...model.setting import BootFile
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
-from .runtime import Given, Runtime, amount_of, argument, arguments, is_amount, numbers_of, size_of
+from .runtime import (
+    Given,
+    Runtime,
+    amount_of,
+    argument,
+    arguments,
+    in_units,
+    is_amount,
+    numbers_of,
+    size_of,
+)
 
 #: Modules that are loaded by name to write a shared file; this area adds them to the agent
 BRINGS = (edited_file,)
@@ -81,7 +91,7 @@ class Docker(Runtime):
             own = {limit: _ulimit(limit, amount) for limit, amount in wants[ULIMITS].items()}
             changes[_ULIMITS] = {**now, **own}
         if SHM_SIZE in wants:
-            changes[_SHM] = _size(wants[SHM_SIZE][SIZE])
+            changes[_SHM] = in_units(int(wants[SHM_SIZE][SIZE]))
         for topic in wants:  # keep the spelling of an equal value
             member = _read(base).get(_KEYS[topic])
             if member and _values(topic, member.value) == _values(topic, changes[_KEYS[topic]]):
@@ -153,15 +163,6 @@ def _values(topic: str, raw: Any) -> dict[str, str]:
 def _ulimit(name: str, amount: str) -> dict[str, Any]:
     soft, hard = numbers_of(amount)
     return {"Name": name, "Hard": hard, "Soft": soft}
-
-
-def _size(number: str) -> str:
-    """The shortest text; units have factors of 1024 (go-units, RAMInBytes)."""
-    total = int(number)
-    for unit, shift in (("g", 30), ("m", 20), ("k", 10)):
-        if total % (1 << shift) == 0:
-            return f"{total >> shift}{unit}"
-    return number
 
 
 def _entry(host: Host) -> Mapping[str, Any] | None:

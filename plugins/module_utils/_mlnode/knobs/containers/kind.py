@@ -17,7 +17,7 @@ from ...model.errors import HostError
 from ...model.record import replace
 from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Value
-from . import docker, kubelet, node, runtime, schema
+from . import docker, node, runtime, schema
 from . import parse as own
 from .containerd import Containerd
 from .crio import Crio
@@ -93,7 +93,6 @@ class ContainersKind(Kind):
             now = f"not read yet by {engine.process} ({engine.restart})"
         obstacle = engine.obstacle(host, topic)
         refusal = resolved.refusal or node.refusal(topic, want, context)
-        limited = engine is RUNTIMES["kubelet"] and kubelet.ALLOWED in want.values()
         return Reading(
             path="",
             runtime=Value(text=now) if context.runtime else Value(),
@@ -104,7 +103,7 @@ class ContainersKind(Kind):
             invalid=resolved.invalid,
             origin=compared(given.others, want),
             note="; ".join(filter(None, [*resolved.notes, given.note])),
-            clamped=kubelet.LIMIT if limited else "",
+            clamped=engine.limit(want),
             at_boot=runs or boot.foreign,
         )
 
@@ -142,9 +141,7 @@ class ContainersKind(Kind):
         given = engine.given(host, topic, context.name, resolved.values)
         if topic == own.ULIMITS:
             resolved = node.raised(resolved, given.others, engine.usual)
-        want = resolved.values
-        if isinstance(engine, Kubelet):
-            want = engine.wanted(host, want)
+        want = engine.wanted(host, resolved.values)
         # As found by an earlier run: a driver may be late, and jobs keep the limit if a device fails.
         want = {**want, **{limit: given.own[limit] for limit in resolved.late if limit in given.own}}
         return want, engine.given(host, topic, context.name, want), resolved

@@ -18,21 +18,23 @@ from typing import Any, Callable, Mapping, Sequence
 from ...host.host import Host
 from ...linux import kubelets, settings_yaml
 from ...model.errors import HostError
+from ...model.record import regex
 from ...model.setting import BootFile
 from .. import own_file
 from .parse import SHM_SIZE, SYSCTLS, ULIMITS, Values
-from .runtime import FILE, Given, Runtime, argument, arguments, text_of, walked
+from .runtime import FILE, Given, Runtime, argument, arguments, text_of, version, walked
 
 _FOLDER = "/etc/kubernetes/kubelet.conf.d"
 _ALLOWED, _DEFAULTS, _GATES = "allowedUnsafeSysctls", "defaultPodSysctls", "featureGates"
 _GATE = "DefaultPodSysctls"
 _HEAD = ("apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration")
-_VERSION = re.compile(r"v([0-9]{1,3})\.([0-9]{1,4})\b")
 _SINCE = (1, 37)
+#: Signs of a name or pattern; a kubelet does not start with others (pkg/kubelet/sysctl/allowlist.go)
+_NAME = regex(r"[A-Za-z0-9_./*-]+\Z", re.ASCII)
 
 #: Value of a key that pods may ask for
 ALLOWED = "allowed"
-LIMIT = (
+_LIMIT = (
     "pods may ask for these in securityContext.sysctls, and get none by themselves: defaults need Kubernetes "
     f"1.37 and the feature gate {_GATE}; see mlnode render pod"
 )
@@ -78,11 +80,13 @@ class Kubelet(Runtime):
             gates.update(_dictionary(_member(host, path, _GATES)))
         flags = argument(arguments(host, self.unit), "feature-gates")[0]
         gates.update(word.partition("=")[::2] for word in flags.split(","))
-        return str(gates.get(_GATE, "")).lower() == "true" and _version(host) >= _SINCE
+        return str(gates.get(_GATE, "")).lower() == "true" and version(host, "kubelet") >= _SINCE
 
     def wanted(self, host: Host, values: Values) -> Values:
-        """The values as this kubelet can have them. Raises HostError."""
         return values if self.has_defaults(host) else dict.fromkeys(values, ALLOWED)
+
+    def limit(self, want: Values) -> str:
+        return _LIMIT if ALLOWED in want.values() else ""
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         own, files = self.file(name), self.read_files(host)
@@ -180,10 +184,19 @@ def _member(host: Host, path: str, key: str) -> settings_yaml.Member | None:
         member = settings_yaml.find(text_of(host, path), key)
     except ValueError as error:
         raise HostError("understand", path, None, str(error)) from error
-    if member is not None and key != _GATES and _has_null(member.value):
-        words = f"line {member.line}: {key}: expected values, got null, which removes earlier values"
-        raise HostError("understand", path, None, words)
+    problem = _problem(key, member) if member is not None and key != _GATES else ""
+    if member is not None and problem:
+        raise HostError("understand", path, None, f"line {member.line}: {key}: {problem}")
     return member
+
+
+def _problem(key: str, member: settings_yaml.Member) -> str:
+    """Why values of a file cannot be repeated in mlnode's; empty if they can."""
+    if _has_null(member.value):
+        return "expected values, got null, which removes earlier values"
+    names = _allowed(member) if key == _ALLOWED else ()
+    wrong = [name for name in names if not _NAME.match(name)]
+    return f"expected names of sysctls, got {wrong[0]!r}" if wrong else ""
 
 
 def _has_null(raw: Any) -> bool:
@@ -214,16 +227,3 @@ def _allowed(member: settings_yaml.Member) -> Values:
 def _covers(patterns: Sequence[str], key: str) -> bool:
     """As the kubelet has it: a name, or a prefix with * (pkg/kubelet/sysctl/allowlist.go)."""
     return any(fnmatch.fnmatchcase(key, pattern.replace("/", ".")) for pattern in patterns)
-
-
-def _version(host: Host) -> tuple[int, int]:
-    """Raises HostError."""
-
-    def ask() -> tuple[int, int]:
-        said = host.must_run(["kubelet", "--version"], "read the kubelet's version:")
-        match = _VERSION.search(said)
-        if match is None:
-            raise HostError("understand", "kubelet --version", None, f"it says {said[:80]!r}")
-        return int(match[1]), int(match[2])
-
-    return host.once("kubelet version", ask)

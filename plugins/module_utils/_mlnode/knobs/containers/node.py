@@ -19,14 +19,13 @@ from ..limits import auto as limits_auto
 from ..limits import guards as limits_guards
 from ..limits import parse as limits_parse
 from ..limits.parse import LIMITS, UNLIMITED
+from ..sysctl import containers
 from ..sysctl import parse as sysctl_parse
 from . import parse as own
 from .parse import SHM_SIZE, SIZE, ULIMITS, Values
 from .runtime import amount_of, numbers_of
 from .schema import AUTO
 from .share import Share, share
-
-_DEVCONF = "/proc/sys/net/core/devconf_inherit_init_net"
 
 
 class Resolved(NamedTuple):
@@ -56,7 +55,7 @@ def resolved(setting: Setting, context: Context, spec: Checked, runtime: str) ->
         return asked._replace(refusal=_closed(asked.values, context, spec, runtime)[1])
     host, live = context.host, context.runtime
     release = context.facts.kernel_release() if live else ""
-    devconf = (host.value(_DEVCONF).text if live else None) or "0"
+    devconf = containers.devconf(host) if live else "0"
     shared = share(declared.expected(host), runtime, release, devconf)
     if topic == ULIMITS:
         return _shared_ulimits(shared, context)

@@ -8,7 +8,6 @@ default sysctls of net out (pkg/specgen/generate/security_linux.go).
 
 from __future__ import annotations
 
-import re
 from typing import Mapping, Sequence
 
 from ...host.host import Host
@@ -18,7 +17,7 @@ from ...model.setting import BootFile
 from .. import own_file
 from . import lists
 from .parse import Values
-from .runtime import FILE, Given, Runtime
+from .runtime import FILE, Given, Runtime, version
 
 _FOLDER = "/etc/containers/containers.conf.d"
 _TABLE = ("containers",)
@@ -35,7 +34,6 @@ _FOLDERS_6 = (
     _FOLDER,
     "/etc/containers/containers.rootful.conf.d",
 )
-_VERSION = re.compile(r"\b([0-9]{1,3})\.([0-9]{1,3})\b")
 #: containers/common 0.57, pkg/config: lists with attributes. An older one reads no file with them.
 _APPENDS_SINCE = (4, 8)
 #: containers/common 0.58: an older podman reads such files for other users only
@@ -65,7 +63,7 @@ def _of_root(host: Host) -> _OfRoot:
         if host.is_superuser():
             raise
         return _OfRoot(unread=f"files of root are not considered: {error}")
-    if (files.main or files.drop_ins) and _version(host) < _ROOTS_SINCE:
+    if (files.main or files.drop_ins) and version(host, "podman") < _ROOTS_SINCE:
         return _OfRoot()
     return files
 
@@ -133,7 +131,7 @@ def _refuse_attributes(host: Host, own: str, root: _OfRoot) -> None:
     """Raises HostError for an attribute that this version does not know."""
     order = _until_5(host, own, root)
     place = lists.attribute(host, (*order.before, *order.after))
-    if place and _version(host) < _APPENDS_SINCE:
+    if place and version(host, "podman") < _APPENDS_SINCE:
         path, _colon, line = place.rpartition(":")
         words = f"line {line}: attributes of a list need podman 4.8, and an older one does not start"
         raise HostError("understand", path, None, f"{words}; correct it first")
@@ -141,17 +139,4 @@ def _refuse_attributes(host: Host, own: str, root: _OfRoot) -> None:
 
 def _is_6(host: Host) -> bool:
     """Raises HostError."""
-    return _version(host) >= (6, 0)
-
-
-def _version(host: Host) -> tuple[int, int]:
-    """Raises HostError if podman does not tell its version."""
-
-    def ask() -> tuple[int, int]:
-        said = host.must_run(["podman", "--version"], "read podman's version:")
-        match = _VERSION.search(said)
-        if match is None:
-            raise HostError("understand", "podman --version", None, f"it says {said[:80]!r}")
-        return int(match[1]), int(match[2])
-
-    return host.once("podman version", ask)
+    return version(host, "podman") >= (6, 0)

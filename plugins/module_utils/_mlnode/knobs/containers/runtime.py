@@ -6,6 +6,7 @@ kubelet."""
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from typing import Iterable, Mapping, Sequence
 
 from ...host.host import Host
@@ -25,6 +26,7 @@ PROCESSES = ("dockerd", "crio", "kubelet")
 
 _BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/usr/local/sbin")
 _SIZE = regex(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([KMGTP])?i?b?\Z", re.ASCII | re.IGNORECASE)
+_VERSION = regex(r"\bv?([0-9]{1,3})\.([0-9]{1,4})\b", re.ASCII)
 _ULIMIT = regex(r"(-?[0-9]{1,19})(?::(-?[0-9]{1,19}))?\Z")
 
 
@@ -44,7 +46,7 @@ class Given(NamedTuple):
     note: str = ""
 
 
-class Runtime:
+class Runtime(ABC):
     """path: the file that mlnode writes, with NAME for the declaration. process: its daemon; empty if a new
     process reads the files for each container. unit: the daemon's unit. lacks: topic → why it has no default
     for that, and the remedy. bundles: other units that contain such a runtime, with their own configuration →
@@ -96,13 +98,21 @@ class Runtime:
         HostError."""
         return ""
 
+    def wanted(self, host: Host, values: Values) -> Values:
+        """The values as this version can have them. Raises HostError."""
+        return values
+
+    def limit(self, want: Values) -> str:
+        """Why a container does not have these values by itself; empty if it does. want: from wanted()."""
+        return ""
+
+    @abstractmethod
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         """name: of the declaration. Raises HostError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def files(self, host: Host, name: str, wants: Mapping[str, Values]) -> list[BootFile]:
         """The files of a declaration with these values by topic. Raises HostError."""
-        raise NotImplementedError
 
     def read_files(self, host: Host) -> Sequence[str]:
         """All files that its daemon reads at its start. Raises HostError."""
@@ -155,9 +165,28 @@ def walked(host: Host, folder: str) -> list[str]:
 
 def text_of(host: Host, path: str) -> str:
     """A file's content; empty for a folder and for a link to /dev/null. Raises HostError, also for a link
-    that leads to no file: no engine starts with it."""
+    that leads to no file, and for other bytes than UTF-8: no engine starts with these."""
     followed = host.is_link(path) and not drop_ins.is_masked(host, path)
-    return host.read(path) if followed else drop_ins.text(host, path)
+    text = host.read(path) if followed else drop_ins.text(host, path)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        words = f"line {text.count(chr(10), 0, error.start) + 1}: expected UTF-8; correct it first"
+        raise HostError("understand", path, None, words) from error
+    return text
+
+
+def version(host: Host, program: str) -> tuple[int, int]:
+    """Raises HostError if the program does not tell its version."""
+
+    def ask() -> tuple[int, int]:
+        said = host.must_run([program, "--version"], "read the version of")
+        match = _VERSION.search(said)
+        if match is None:
+            raise HostError("understand", f"{program} --version", None, f"it says {said[:80]!r}")
+        return int(match[1]), int(match[2])
+
+    return host.once(f"{program} version", ask)
 
 
 def waits(host: Host, runtime: Runtime) -> tuple[bool, str]:
@@ -197,6 +226,14 @@ def size_of(text: str, factor: int) -> str:
 
 def _number(text: str) -> float:
     return float(text) if "." in text else int(text)
+
+
+def in_units(number: int, units: Sequence[str] = ("g", "m", "k")) -> str:
+    """Bytes with the greatest unit that divides them. units: of 2^30, 2^20 and 2^10 bytes."""
+    for unit, shift in zip(units, (30, 20, 10)):
+        if number % (1 << shift) == 0:
+            return f"{number >> shift}{unit}"
+    return str(number)
 
 
 # -- ulimits as runtimes write them: name=SOFT:HARD, with -1 for no limit (go-units, ParseUlimit) -------

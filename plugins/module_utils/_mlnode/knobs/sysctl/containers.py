@@ -20,11 +20,16 @@ _REMEDY_IPC = "; set it for the container, or use the host's IPC namespace"
 
 def reach(host: Host, key: str) -> Reach | None:
     """The reach of a key with the running kernel and its present values; None if it is not known."""
-    release, devconf = host.value(_RELEASE).text, host.value(_DEVCONF)
+    release = host.value(_RELEASE).text
     if release is None and sysctl_reach.has_changed(key):
         return None
-    copies = "0" if devconf.absent else devconf.text or ""
-    return sysctl_reach.reach(key, release or "", copies)
+    return sysctl_reach.reach(key, release or "", devconf(host))
+
+
+def devconf(host: Host) -> str:
+    """For sysctl_reach.reach(); empty if it is not known."""
+    value = host.value(_DEVCONF)
+    return "0" if value.absent else value.text or ""
 
 
 def words(host: Host, key: str) -> str:

@@ -13,8 +13,9 @@ from typing import Sequence
 from ...nccl.file import PATH as NCCL_FILE
 from .. import node
 from ..podman import Podman
+from ..runtime import in_units
 from .needs import Needs
-from .text import FILE_NEEDED, csv_field, hashed, head, of_ipc, of_network, size, ulimit, word
+from .text import FILE_NEEDED, csv_field, hashed, head, of_ipc, of_network, ulimit, word
 
 _USE = "sh THIS.sh [OPTIONS] IMAGE [COMMAND]"
 _EXACT = "limits are set exactly, also those that are declared as a minimum"
@@ -44,7 +45,7 @@ def _script(
 ) -> list[str]:
     options = [f"--sysctl {word(pair)}" for pair in pairs]
     options += [f"--ulimit {word(ulimit(name, text))}" for name, text in needs.ulimits.items()]
-    options += [f"--shm-size {size(needs.shm_size)}"] if needs.shm_size else []
+    options += [f"--shm-size {in_units(needs.shm_size)}"] if needs.shm_size else []
     # Unlike --volume, it does not make a folder of that name on a node without the file.
     options += [f"--mount type=bind,source={NCCL_FILE},target={NCCL_FILE},readonly"] if needs.nccl else []
     notes = [_USE, *([FILE_NEEDED] if needs.nccl else []), *([_EXACT] if needs.ulimits else []), *enough]

@@ -13,8 +13,9 @@ import json
 
 from ....model.record import regex
 from ...nccl.file import PATH as NCCL_FILE
+from ..runtime import in_units
 from .needs import Needs
-from .text import FILE_NEEDED, SHM, hashed, head, limits, of_ipc, of_network, of_unit, scalar, size
+from .text import FILE_NEEDED, SHM, hashed, head, limits, of_ipc, of_network, of_unit, scalar
 
 #: Sysctls that every kubelet admits → the version of Kubernetes that began with it; empty for all supported
 #: ones. "Using sysctls in a Kubernetes Cluster" of Kubernetes 1.37, Safe and Unsafe Sysctls.
@@ -166,7 +167,7 @@ def _no_limits(needs: Needs) -> list[str]:
 
 
 def _quantity(number: int) -> str:
-    return size(number, ("Gi", "Mi", "Ki"))
+    return in_units(number, ("Gi", "Mi", "Ki"))
 
 
 def _allowed(key: str) -> str:

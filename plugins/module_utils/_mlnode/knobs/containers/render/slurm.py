@@ -10,8 +10,9 @@ configuration.md, doc/image-format.md, conf/mounts/10-system.fstab, bin/enroot-n
 from __future__ import annotations
 
 from ...nccl.file import PATH as NCCL_FILE
+from ..runtime import in_units
 from .needs import Needs
-from .text import SHM, hashed, head, limits, of_unit, size
+from .text import SHM, hashed, head, limits, of_unit
 
 _SHARES = "sysctls need no line: the network and IPC of the node are shared, and its values count"
 
@@ -37,7 +38,7 @@ def enroot(needs: Needs) -> list[str]:
         )
     if needs.shm_size:
         unsaid.append(
-            f"{SHM} of {size(needs.shm_size, ('GiB', 'MiB', 'KiB'))}: it is the node's own, which all "
+            f"{SHM} of {in_units(needs.shm_size, ('GiB', 'MiB', 'KiB'))}: it is the node's own, which all "
             "ranks need; see mlnode render slurm-prolog"
         )
     notes = ["a file such as /etc/enroot/mounts.d/80-mlnode.fstab"] if needs.nccl else []

@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Words of all formats: comments, quoted values, sizes and limits."""
+"""Words of all formats: comments, quoted values and limits."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from typing import Iterable, Sequence
+from typing import Iterable
 
 from ....model.errors import printable
 from ...limits.parse import LIMITS, amount
@@ -15,7 +15,7 @@ from ..runtime import numbers_of
 from .needs import Needs
 
 #: Shared memory of processes
-SHM = "/dev/shm"  # noqa: S108
+SHM = "/dev/shm"  # noqa: S108  # a word of the texts, no file is created
 
 #: A mount of it fails otherwise
 FILE_NEEDED = f"{NCCL_FILE} must exist on each node that starts it"
@@ -63,14 +63,6 @@ def csv_field(text: str) -> str:
     """podman splits the value of --sysctl at commas, and reads quotes as in RFC 4180 (spf13/pflag,
     string_slice.go)."""
     return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
-
-
-def size(number: int, units: Sequence[str] = ("g", "m", "k")) -> str:
-    """Bytes with the greatest unit that divides them. units: of 2^30, 2^20 and 2^10 bytes."""
-    for unit, shift in zip(units, (30, 20, 10)):
-        if number % (1 << shift) == 0:
-            return f"{number >> shift}{unit}"
-    return str(number)
 
 
 def limits(needs: Needs) -> str:

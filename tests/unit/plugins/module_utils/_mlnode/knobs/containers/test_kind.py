@@ -357,6 +357,18 @@ def test_a_key_that_no_runtime_sets(tmp_path: pathlib.Path) -> None:
     assert row.reading.note == "no runtime sets kernel.auto_msgmni in a container: left out"
 
 
+def test_a_setting_of_the_node_that_cannot_be_read_leaves_its_keys_out(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/proc/sys/net/ipv6/conf/all/forwarding", "0\n")
+    keys = {"net.core.somaxconn": 8192, "net.ipv6.conf.all.forwarding": 1}
+    declare(machine, "sysctl", {"settings": keys})
+    assert "net.ipv6.conf.all.forwarding=1" in look(machine, sysctls="auto")["podman.sysctls"].reading.want
+    machine.unreadable["/proc/sys/net/core/devconf_inherit_init_net"] = errno.EIO
+    row = look(machine, sysctls="auto")["podman.sysctls"]
+    assert row.reading.want == "net.core.somaxconn=8192"
+    assert "not known whether a container has its own net.ipv6.conf.all.forwarding" in row.reading.note
+
+
 def test_keys_that_would_stop_every_container(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.remove("/proc/sys/net/ipv4/tcp_fin_timeout")
@@ -582,9 +594,9 @@ def test_an_argument_that_appears_later(tmp_path: pathlib.Path) -> None:
     apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
     machine.starts("docker", "/usr/sbin/dockerd --default-shm-size 1g")
     machine.forget()
-    for rows in (look(machine, shm_size="1GiB", ulimits={"nofile": 4096}),) * 2:
+    for run in (look, apply):
+        rows = run(machine, shm_size="1GiB", ulimits={"nofile": 4096})
         assert told(rows) == {"docker.ulimits": "ok", "docker.shm_size": "unsupported"}
-    apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})
     assert [*machine.json()] == ["default-ulimits"]
     machine.starts("docker", "/usr/sbin/dockerd --config-file /srv/d.json")
     machine.forget()
@@ -807,6 +819,24 @@ def test_yaml_that_is_not_understood_is_unknown(tmp_path: pathlib.Path) -> None:
     row = apply(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
     assert (str(row.status), machine.exists(KUBELET)) == ("unknown", False)
     assert row.reason == f"cannot understand {CONFIG}: line 1: expected a list or a dictionary, got '&list'"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"# c\n# \x80\n", "line 2: expected UTF-8; correct it first"),
+        *(
+            (b'{"allowedUnsafeSysctls": ["a", "%b"]}' % name, "expected names of sysctls, got ")
+            for name in (rb"\ud800", rb"a\"b", rb"\n", b"")
+        ),
+    ],
+)
+def test_names_that_no_kubelet_starts_with(tmp_path: pathlib.Path, text: bytes, said: str) -> None:
+    machine = kubelet(tmp_path)
+    machine.put(CONFIG, text)
+    row = apply(machine, sysctls=SYSCTLS)["kubelet.sysctls"]
+    assert (str(row.status), said in row.reason) == ("unknown", True), row.reason
+    assert not machine.exists(KUBELET)
 
 
 # -- boot and explanation ------------------------------------------------------------------

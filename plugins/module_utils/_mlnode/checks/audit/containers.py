@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Sequence, Tuple
 
 from ...engine import declared
+from ...engine.kind import Facts
 from ...host.host import Host
 from ...knobs.sysctl import containers as sysctls
 from ...linux.sysctl_d import dotted, slashed
@@ -76,7 +77,8 @@ def checks(host: Host) -> Iterator[Check]:
     if not given and not elsewhere:
         raise Nothing("no container runtime is installed", "podman, docker, crio, containerd, kubelet")
     if keys.lost and given:
-        shared = share(declared.load_all(host))
+        release, devconf = Facts(host).kernel_release(), sysctls.devconf(host)
+        shared = share(declared.load_all(host), release=release, devconf=devconf)
         wants = {key: (shared.sysctls.get(key, ""), key in shared.at_least) for key in keys.lost}
         yield _judged(keys, given, wants)
     if keys.lost and elsewhere:

@@ -85,6 +85,16 @@ def test_files_of_the_operator_count(node: Machine, line: str, verdict: Verdict,
     assert (check.verdict, check.found) == (verdict, found)
 
 
+def test_a_value_that_only_this_node_keeps_from_containers_is_compared(node: Machine) -> None:
+    """devconf_inherit_init_net is 2: a new namespace begins with the kernel's defaults."""
+    node.put("/proc/sys/net/core/devconf_inherit_init_net", "2\n")
+    declare(node, "node", {"net.ipv4.conf.all.rp_filter": 2})
+    node.put(PODMAN, '[containers]\ndefault_sysctls = ["net.ipv4.conf.all.rp_filter=1"]\n')
+    [check] = look(node)
+    assert check.verdict is Verdict.WARN
+    assert check.found.endswith("podman does not set net.ipv4.conf.all.rp_filter (1 there)")
+
+
 def test_a_greater_value_meets_a_minimum(node: Machine) -> None:
     declare(node, "node", {"net.core.somaxconn": {"at_least": 4096}})
     for value, verdict in (("8192", Verdict.PASS), ("4096", Verdict.PASS), ("128", Verdict.WARN)):

@@ -298,14 +298,15 @@ def test_ci_ends_with_the_slowest_tests_of_both_parts(shorter: pathlib.Path) -> 
 
     code, lines = run(shorter, ".ci/run", failing="tests/lab")
     assert code == 2
-    assert lines[-46:-2] == [*blocks[0], *blocks[1], *blocks[1], *blocks[2]]
-    assert last(lines, 2) == ["==> make test-lab: the lab", "==== 1 failed, 6 passed in 1.23s ===="]
+    assert lines[-47:-3] == [*blocks[0], *blocks[1], *blocks[1], *blocks[2]]
+    summary = "==== 1 failed, 6 passed in 1.23s ===="
+    assert last(lines, 3) == ["==> make test-lab: the lab", "FAILED tests/lab.py::test_1", summary]
 
     for failing, step in (("--cov", "pytest"), ("--ignore", "system")):
         code, lines = run(shorter, ".ci/run", failing=failing)
         assert code == 2
-        assert lines[-35:-2] == [*blocks[0], *blocks[1], *blocks[1]]
-        assert last(lines, 2) == [f"==> make test: failed: {step}", "==== 1 failed, 6 passed in 1.23s ===="]
+        assert lines[-36:-3] == [*blocks[0], *blocks[1], *blocks[1]]
+        assert last(lines, 3) == [f"==> make test: failed: {step}", "FAILED 2.py::test_1", summary]
 
 
 def test_the_first_commands_of_the_readme_are_those_of_make() -> None:

@@ -27,6 +27,9 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: Of the disk that the profile's rule for data sets means; 128 as the kernel starts it
 READ_AHEAD = "/sys/block/vda/queue/read_ahead_kb"
 
+#: A value that no other area sets (admin-guide/mm/ksm.rst); 20 as the kernel starts it
+KSM = "/sys/kernel/mm/ksm/sleep_millisecs"
+
 #: Where all interrupts may go that are not a NIC's
 OTHER_IRQS = (
     "cd /proc/irq; for irq in [0-9]*; do ls -d /sys/class/net/*/device/msi_irqs/$irq "
@@ -71,6 +74,7 @@ DRIFT = {
     "vm.swappiness": "sysctl -w vm.swappiness=60",
     "net.ipv4.tcp_congestion_control": "sysctl -w net.ipv4.tcp_congestion_control=cubic",
     "thp.enabled": f"echo always >{THP}",
+    "sysfs.kernel/mm/k*/sleep_millisecs": f"echo 20 >{KSM}",
     "kernel.sched_migration_cost_ns": f"echo 500000 >{DEBUG_COST}",
     "vm.nr_hugepages@node1": f"echo 0 >{SHARE.format(1)}",
     "service.tlp": f"printf '[Service]\\nExecStart=/bin/sleep infinity\\n' >{RIVAL}; "
@@ -100,6 +104,7 @@ class Story:
         hosts = Hosts.of(self.machine, "training", "fabric")
         if name in ("site", "drift"):
             variables["node_sysctl"] = SETTINGS
+            variables["node_sysfs"] = {"settings": {"/sys/kernel/mm/k*/sleep_millisecs": 40}}
             variables["node_cpu"] = {"max_latency_us": LATENCY}
             variables["node_irq"] = {"rules": {"nics": STEERED}}
             variables |= self.fabric.variables
@@ -132,6 +137,7 @@ class Story:
         assert machine.read(DEBUG_COST) == "5000000"
         assert facts.chosen(machine, THP) == "madvise"
         assert machine.read(READ_AHEAD) == "4096"
+        assert machine.read(KSM) == "40"
         self.fabric.assert_as_declared()
         assert [machine.read(SHARE.format(node)) for node in (0, 1)] == ["16", "48"]
         assert facts.governors(machine) == ["performance"] * 4

@@ -202,6 +202,16 @@ def _storage(folder: pathlib.Path) -> Node:
     return node
 
 
+def _sysfs(folder: pathlib.Path) -> Node:
+    node = _debian(folder)
+    node.put("/sys/kernel/mm/lru_gen/min_ttl_ms", "0\n")
+    node.put("/sys/module/zswap/parameters/enabled", "Y\n")
+    for package in ("00", "01"):
+        folder_of = f"/sys/devices/system/cpu/intel_uncore_frequency/package_{package}_die_00"
+        node.put(f"{folder_of}/min_freq_khz", "800000\n")
+    return node
+
+
 def _services(folder: pathlib.Path) -> Node:
     service_machine.made(str(folder)).tuned()
     node = _as(ServiceMachine)(str(folder))
@@ -347,6 +357,19 @@ CASES = {
             {"persistence": True},
             {"persistence": False},
             ({"persistence": "always"}, ("gpu.persistence", "'always'")),
+        ),
+        Case(
+            "sysfs",
+            _sysfs,
+            {
+                "settings": {
+                    "/sys/kernel/mm/lru_gen/min_ttl_ms": 1000,
+                    "/sys/module/zswap/parameters/enabled": 0,
+                    "/sys/devices/system/cpu/intel_uncore_frequency/*/min_freq_khz": 2400000,
+                }
+            },
+            {"settings": {"/sys/kernel/mm/lru_gen/min_ttl_ms": 500}},
+            ({"settings": {"/sys/power/state": "mem"}}, ("/sys/power/state", "power management")),
         ),
         Case(
             "storage",

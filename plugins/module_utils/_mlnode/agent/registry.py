@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: Area → the module that declares it alone, in the order of application.
 #: Services before all that they change: tuned restores its original values when it is stopped.
 #: Modules next, because others set their parameters, and limits after sysctl, whose fs.nr_open bounds them.
+#: Values of devices after the modules that bring them.
 #: THP before sysctl: a change of `enabled` makes the kernel recompute vm.min_free_kbytes.
 #: Rails after the sysctl of all interfaces, which counts for each of them, and after a NIC's MTU.
 #: QoS after a NIC's rings and MTU, and interrupts after all that changes queues, as ice renews them for QoS.
@@ -35,6 +36,7 @@ MODULES: Mapping[str, str] = {
     "cpu": "cpu_governor",
     "gpu": "gpu_persistence",
     "storage": "storage_queue",
+    "sysfs": "sysfs",
     "nic": "nic_ethtool",
     "rail": "multi_rail",
     "qos": "roce_qos",
@@ -48,7 +50,7 @@ MODULES: Mapping[str, str] = {
 
 #: Areas to apply again when a NIC arrives or changes its queues, and when the network is up at boot, for
 #: which NFS mounts wait as well
-ON_ARRIVAL = ("storage", "nic", "rail", "qos", "irq", "nccl")
+ON_ARRIVAL = ("storage", "sysfs", "nic", "rail", "qos", "irq", "nccl")
 
 #: Areas that `mlnode apply --nics` applies: sysctls, too, because some depend on the rate of links that come
 #: up after the boot service has run
@@ -103,6 +105,7 @@ def imported() -> tuple[Kind, ...]:
     from ..knobs.services import kind as services  # noqa: F401
     from ..knobs.storage import kind as storage  # noqa: F401
     from ..knobs.sysctl import kind as sysctl  # noqa: F401
+    from ..knobs.sysfs import kind as sysfs  # noqa: F401
     from ..knobs.thp import kind as thp  # noqa: F401
 
     return tuple(KINDS.values())

@@ -69,6 +69,35 @@ _KERNEL = (
     *_DEVICES,
 )
 
+#: Parts of names that act on hardware, take it away or hold a secret, as in delete_controller, reset_method,
+#: online, bonding_masters and dhchap_secret
+_SYSFS_ACTIONS = frozenset((
+    "bind", "unbind", "new", "remove", "delete", "eject", "detach", "attach", "stop", "unregister",
+    "release", "probe", "scan", "rescan", "reset", "online", "offline", "enable", "disable",
+    "hotplug", "authorized", "override", "autoprobe", "autoconfig", "sriov", "firmware", "fw",
+    "flash", "loading", "update", "rom", "nvram", "eeprom", "vpd", "uevent", "wakeup", "d3cold",
+    "abort", "trigger", "shutdown", "poweroff", "suspend", "resume", "hibernate", "kexec",
+    "livepatch", "thermal", "masters", "xprt", "secret", "password",
+))  # fmt: skip
+#: Words of the same kind that are a part of harmless names, as in hwmon's power1_cap or a device's state
+_SYSFS_NAMES = {
+    "power": "it is power management, which can take a device or the machine away",
+    "config": "it is the configuration space of a device",
+    "state": "it takes a device or its memory away",
+    "md": "it changes an array of disks",
+}
+_SYSFS_RESOURCE = regex(r"resource[0-9]")
+_SYSFS_WORD = regex(r"[A-Za-z0-9]+")
+
+#: Folders of other file systems, mounted or not
+_NOT_SYSFS = (
+    *("kernel/debug", "kernel/tracing", "kernel/config", "kernel/security", "hypervisor", "fs/cgroup"),
+    *("fs/bpf", "fs/fuse", "fs/pstore", "fs/resctrl", "fs/selinux", "fs/smackfs"),
+)
+
+#: Settings of an interface that do not change how it reaches others (ABI/testing/sysfs-class-net)
+_SYSFS_OF_INTERFACE = ("gro_flush_timeout", "napi_defer_hard_irqs", "threaded", "tx_queue_len", "statistics")
+
 _SYSTEMD = "/etc/systemd/system"
 WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 #: The agent, and the units that run it at boot and for a changed NIC
@@ -171,6 +200,8 @@ _BELOW = tuple(f"{folder}/" for folder in FOLDERS)
 # Not in the patterns above, because compiling it takes longer than checking ten files.
 _IS_NAMED = regex("|".join(f"(?:{place.exact})\\Z" for place in OWN))
 _IS_SHARED = regex("|".join(f"(?:{pattern})\\Z" for pattern in (rf"/etc/mlnode(?:/{_PART})+", *_SHARED)))
+#: Any other file of sysfs
+_IS_SYSFS = regex(rf"/sys(?:/{_PART})+\Z")
 _IS_KERNEL = regex(rf"(?:{'|'.join(_KERNEL)})(?:/{_PART})+\Z")
 
 
@@ -201,6 +232,34 @@ def may_write(path: str) -> bool:
     return bool(_IS_SHARED.match(path) or _IS_NAMED.match(path))
 
 
+def sysfs_fault(path: str) -> str:
+    """Reason why a file of sysfs is never set, from its path without links or a pattern; empty if there is
+    none. Sources: Documentation/ABI, sysfs(5)."""
+    names = path[len("/sys/") :].split("/")
+    below = "/".join(names)
+    for other in _NOT_SYSFS:
+        if f"{below}/".startswith(f"{other}/"):
+            return "it is not in sysfs, but in another file system"
+    for name in names:
+        if name in _SYSFS_NAMES:
+            return _SYSFS_NAMES[name]
+        acting = _SYSFS_ACTIONS.intersection(
+            word.lower() for word in _SYSFS_WORD.findall(name.replace("_", " "))
+        )
+        if acting or _SYSFS_RESOURCE.match(name):
+            return f"{name!r} acts on a device or on the kernel, and holds no setting"
+    return _of_interface(names)
+
+
+def _of_interface(names: list[str]) -> str:
+    """Reason for a file of a network interface; `devices/…/net/eth0/mtu` is one."""
+    harmless = (*_SYSFS_OF_INTERFACE, "queues", "device")
+    below = [*names, "", ""]
+    if any(folder == "net" and own not in harmless for folder, own in zip(below, below[2:])):
+        return "it can disconnect the node; the areas nic and rail set interfaces"
+    return ""
+
+
 def may_set(path: str) -> bool:
     """True if it is a kernel file that a run may set."""
-    return _IS_KERNEL.match(path) is not None
+    return _IS_KERNEL.match(path) is not None or bool(_IS_SYSFS.match(path) and not sysfs_fault(path))

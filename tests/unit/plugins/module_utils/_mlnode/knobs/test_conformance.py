@@ -37,6 +37,7 @@ AGREEING = ("modules",)
 RIVALS: dict[str, dict[str, Any]] = {
     "nccl": {"variables": {"NCCL_DEBUG": "INFO"}},
     "containers": {"shm_size": "8GiB", "runtimes": ["podman"]},
+    "sysfs": {"settings": {"/sys/kernel/mm/lru_gen/min_ttl_ms": 500}},
     "boot": {"parameters": {"iommu": "off"}},
 }
 

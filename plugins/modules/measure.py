@@ -201,7 +201,9 @@ options:
         description: A regular expression with one group, which is the number.
         type: str
       measure:
-        description: V(seconds) is the wall time, V(exit) the exit status.
+        description:
+          - V(seconds) is the wall time. V(exit) is the exit status plus 1, because an effect is a ratio. A command that
+            fails does not end the run then.
         type: str
         choices: [seconds, exit]
       take:

@@ -123,10 +123,34 @@ def test_a_metric_that_changes_its_name_ends_it(tmp_path: pathlib.Path) -> None:
     assert document["results"][0]["lost"] == {"A": 0, "B": 2}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("script", "verdict"), [("true", "no difference"), ('grep -q reverted "{}"', "harms")]
+)
+def test_an_exit_status_is_a_metric_and_may_be_0(tmp_path: pathlib.Path, script: str, verdict: str) -> None:
+    metric = {"name": "failures", "better": "lower", "measure": "exit"}
+    command = ["sh", "-c", script.format(tmp_path / "a/state")]
+
+    status, said, document = play(tmp_path, command, effect_metrics=[metric], effect_blocks=3)
+
+    assert status == 0, said
+    [result] = document["results"]
+    assert (result["verdict"], result["tools"]) == (verdict, ["exit status"]), said
+    [pair] = result["pairs"]
+    assert pair["values"] == [2 if state == "B" and verdict == "harms" else 1 for state in "ABBABAABBAAB"]
+
+
 #: Options → the message
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no program": ({"effect_command": "/no/program"}, "expected an executable program"),
-    "a command that is not a kind": ({"effect_kinds": ["memory"]}, "effect_kinds: expected command, as"),
+    "a command that is not a kind": (
+        {"effect_kinds": ["memory"]},
+        "effect_command: has no effect with effect_kinds memory; omit it, or set effect_kinds to command",
+    ),
+    "arguments without a launcher": (
+        {"effect_launcher": "first", "effect_launcher_arguments": ["-q"]},
+        "effect_launcher_arguments: has no effect with effect_launcher first; omit it, or set",
+    ),
 }
 
 

@@ -91,9 +91,6 @@ class Effect:
         given, precision = self._given, self._given["effect_precision"]
         wrong = {
             "effect_kinds: expected one or more of tcp, memory and command": not self._kinds,
-            "effect_kinds: expected command, as effect_command is given": (
-                given["effect_command"] is not None and "command" not in self._kinds
-            ),
             f"effect_blocks: expected 1 or more, got {self._blocks}": self._blocks < 1,
             f"effect_least: expected a percentage above 0, got {given['effect_least']:g}": (
                 not 0 < given["effect_least"] < math.inf

@@ -17,11 +17,12 @@ from typing import Any
 
 from ..effect import interval, readings, report
 from ..effect.readings import Lost
+from ..fleet_report.names import few
 from . import rounds
 from .command import Command
 from .nodes import Call, Fleet, MeasureError, say
 from .run import Report
-from .states import BEFORE, DECLARED, REVERTED, States
+from .states import BEFORE, CHANGE, DECLARED, REVERTED, States
 
 #: Blocks from which on there is an interval
 _LEAST = 3
@@ -75,6 +76,7 @@ class Effect:
             for name in left
         ]
         if given["effect_put_back"]:
+            self._states.lease = CHANGE
             return "\n".join(unfinished) or "No run has left a node to put back."
         if "tcp" in self._kinds:
             self._plan = rounds.plan(self._fleet, given, "tcp", max(1, given["effect_rounds"]))
@@ -84,7 +86,21 @@ class Effect:
         began = time.time()
         self._states.detect()
         # Two states were looked for, which takes as long as reaching them; none after an unfinished run.
-        return "\n".join([*unfinished, self._announced(max(1.0, (time.time() - began) / 2))])
+        change = max(1.0, (time.time() - began) / 2)
+        self._states.lease = self._lease(change)
+        return "\n".join([*unfinished, self._announced(change)])
+
+    def _lease(self, change: float) -> int:
+        """Seconds. The state is the same in up to two phases, and a node renews its lease as it changes.
+        change: seconds of a change of all nodes. Raises MeasureError."""
+        least = math.ceil(2 * self._phase_seconds + change)
+        given = self._given["effect_lease"]
+        if given is not None and given < least:
+            raise MeasureError(
+                f"effect_lease: expected {least} s or more, for two phases and the change before them, got "
+                f"{given}; omit it, or make the phases shorter"
+            )
+        return least + CHANGE if given is None else int(given)
 
     def _validate(self) -> None:
         """Raises MeasureError."""
@@ -129,15 +145,8 @@ class Effect:
         return Call("mlnode.tuning.memory_bandwidth", options, _PATIENCE, {"check_mode": check})
 
     def _announced(self, change: float) -> str:
-        given, phases = self._given, len(self._sequence)
-        blocks, batches = self._blocks, self._fleet.batches
-        lead = given["campaign_lead"]
-        of_rounds = self._plan["rounds"] * self._plan["round_seconds"]
-        # Ansible reaches all nodes once more to collect.
-        tcp = of_rounds + (_BATCH * (1 + batches) if lead is None else lead) + _BATCH * batches
-        command = self._command.seconds * batches if self._command else 0
-        of_kinds = {"tcp": tcp, "memory": _MEMORY, "command": command}
-        phase = given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds)
+        given, phases, blocks = self._given, len(self._sequence), self._blocks
+        phase = self._phase_seconds
         # From the state that was found, and back to it
         changes = 2 + sum(state != following for state, following in zip(self._sequence, self._sequence[1:]))
         most = math.ceil((phases * phase + changes * change) / 60)
@@ -147,7 +156,7 @@ class Effect:
         budget = given["effect_budget"]
         ends = f", and no block begins that would end after {budget} minutes" if budget else ""
         about = "up to" if self._command else "about"
-        load = math.ceil(phases * of_rounds / 60)
+        load = math.ceil(phases * self._rounds_seconds / 60)
         links = f" The links carry as much as they can for {load} of them." if load else ""
         return (
             f"Effect {self._id}: {_counted(len(self._fleet.names), 'node')} "
@@ -155,8 +164,22 @@ class Effect:
             f"{self._of['A']} and declared, in {_counted(blocks, 'block')} of 4 phases{early[0]}. A phase "
             f"takes {about} {phase:.0f} s, a change of all nodes about {change:.0f} s. That is up to {most} "
             f"minutes{early[1]}{ends}.{links}{few} At the end every node is put back to its state before "
-            "the run. If the controller dies, play this again with -e effect_put_back=true."
+            f"the run. If the controller dies, each node does this {self._states.lease} s after its last "
+            "change, or at its next boot; -e effect_put_back=true does it at once."
         )
+
+    @property
+    def _rounds_seconds(self) -> float:
+        return float(self._plan["rounds"] * self._plan["round_seconds"])
+
+    @property
+    def _phase_seconds(self) -> float:
+        batches, lead = self._fleet.batches, self._given["campaign_lead"]
+        # Ansible reaches all nodes once more to collect.
+        calls = (_BATCH * (1 + batches) if lead is None else lead) + _BATCH * batches
+        command = self._command.seconds * batches if self._command else 0
+        of_kinds = {"tcp": self._rounds_seconds + calls, "memory": _MEMORY, "command": command}
+        return float(self._given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds))
 
     def rehearse(self) -> None:
         """The plan has asked all nodes."""
@@ -218,6 +241,12 @@ class Effect:
         self._phases.append(answers)
         if lost.nodes or lost.pairs:
             raise MeasureError("; ".join(report.loss(lost)))
+        late = self._states.late()
+        if late:
+            raise MeasureError(
+                f"{few(late)}: its lease of {self._states.lease} s may have ended before the phase; set a "
+                "longer effect_lease"
+            )
 
     def _measured(self, letter: str, name: str) -> tuple[dict[str, Any], Lost]:
         answers: dict[str, Any] = {"state": letter}
@@ -234,8 +263,8 @@ class Effect:
 
     def report(self) -> Report | None:
         back = (
-            f"Not put back: {', '.join(self._left)}; play this with -e effect_put_back=true when they can be "
-            "reached."
+            f"Not put back: {', '.join(self._left)}; each puts itself back when its lease of "
+            f"{self._states.lease} s ends, or play this with -e effect_put_back=true when it can be reached."
             if self._left
             else "All nodes are put back to their state before the run."
         )

@@ -14,7 +14,7 @@ SPEC = options_of.module("measure")
 
 #: Options of effect.yml with an effect in every run: a new option belongs here or into the table
 ALWAYS = {
-    *(f"effect_{name}" for name in ("kinds", "before", "put_back", "settle")),
+    *(f"effect_{name}" for name in ("kinds", "before", "put_back", "settle", "lease")),
     *(f"effect_{name}" for name in ("blocks", "least", "precision", "budget", "fail_on")),
     "campaign_allow",
     "campaign_results",

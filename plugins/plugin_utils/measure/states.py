@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""States of nodes between which an effect alternates, and the state before the run, to which each is put
-back.
+"""States of nodes that an effect compares, and the state before the run, to which each is put back.
 
 The state before the run is noted on the controller before anything changes. An unfinished run leaves its
 notes, and the next one puts the nodes back to them.
@@ -13,6 +12,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ...module_utils._mlnode.model import strict_json
@@ -46,6 +46,11 @@ class States:
         self._own = fleet.variables(_NODE)
         self.original: dict[str, str] = {}
         self.now = dict.fromkeys(fleet.names, "")
+        self._without: dict[str, Mapping[str, str]] = {}
+
+    def add(self, state: str, without: Mapping[str, Sequence[str]]) -> None:
+        """A further state: as declared, without these areas and settings of each node."""
+        self._without[state] = {name: ",".join(names) for name, names in without.items()}
 
     # -- the state before the run ----------------------------------------------------------------------
 
@@ -119,9 +124,25 @@ class States:
 
     def reach(self, state: str) -> list[str]:
         """Names of the nodes that this has changed. Raises MeasureError."""
-        return self._whole(
-            self._reach([name for name in self._fleet.names if self.now[name] != state], state)
-        )
+        return self._whole(self.reached(state))
+
+    def reached(self, state: str) -> Answers:
+        """Answers of the nodes that were not in this state. Raises MeasureError."""
+        answers = self._reach([name for name in self._fleet.names if self.now[name] != state], state)
+        self._whole(answers)
+        return answers
+
+    def previewed(self, state: str) -> Answers:
+        """Answers of all nodes in check mode. Raises MeasureError."""
+        answers = self._ask(self._fleet.names, state, check=True)
+        self._whole(answers)
+        return answers
+
+    def rendered(self) -> list[Mapping[str, Any]]:
+        """Areas of each declaration of each node; no node is asked. Raises MeasureError."""
+        answers = self._ask(self._fleet.names, DECLARED, check=True, more={"node_rendered": True})
+        self._whole(answers)
+        return [part["rendered"]["areas"] for answer in answers.values() for part in answer["parts"]]
 
     def _reach(self, names: Sequence[str], state: str) -> Answers:
         # Until it is reached the state is unknown.
@@ -130,29 +151,40 @@ class States:
         self.now.update((name, state) for name, answer in answers.items() if not _problem(answer))
         return answers
 
-    def _ask(self, names: Sequence[str], state: str, check: bool) -> Answers:
-        """Answer of each node: failed if one of its declarations failed, changed if one changed it."""
-        answers: Answers = {name: {"changed": False} for name in names}
-        for calls in self._calls(names, state, check):
+    def _ask(
+        self, names: Sequence[str], state: str, check: bool, more: Mapping[str, Any] = MappingProxyType({})
+    ) -> Answers:
+        """Answer of each node: failed if one of its declarations failed, changed if one changed it. parts:
+        the answers of its declarations. more: variables of the roles."""
+        answers: Answers = {name: {"changed": False, "parts": []} for name in names}
+        for calls in self._calls(names, state, check, more):
             for name, answer in self._fleet.ask(
                 {name: call for name, call in calls.items() if not _problem(answers[name])}
             ).items():
-                answers[name] = {**answer, "changed": bool(answer.get("changed")) or answers[name]["changed"]}
+                before = answers[name]
+                changed = bool(answer.get("changed")) or before["changed"]
+                answers[name] = {**answer, "changed": changed, "parts": [*before["parts"], answer]}
         return answers
 
-    def _calls(self, names: Sequence[str], state: str, check: bool) -> Iterable[dict[str, Call]]:
+    def _calls(
+        self, names: Sequence[str], state: str, check: bool, more: Mapping[str, Any]
+    ) -> Iterable[dict[str, Call]]:
         keywords = {"check_mode": check}
         if state == REVERTED:
             yield dict.fromkeys(names, Call("mlnode.tuning.node_revert", {}, 0, keywords))
             return
+        without = self._without.get(state, {})
         of_node: dict[str, Call] = {}
+        of_fabric: dict[str, Call] = {}
         for name in names:
+            own = {**more, **({"node_without": without[name]} if without.get(name) else {})}
             profile = self._profile(name, state)
             if profile:
-                of_node[name] = self._fleet.declaration("mlnode.tuning.node", profile, keywords)
+                of_node[name] = self._fleet.declaration("mlnode.tuning.node", {**profile, **own}, keywords)
+            if self._is_in(name, "mlnode_fabric"):
+                of_fabric[name] = self._fleet.declaration("mlnode.tuning.fabric", own, keywords)
         yield of_node
-        fabric = self._fleet.declaration("mlnode.tuning.fabric", {}, keywords)
-        yield {name: fabric for name in names if self._is_in(name, "mlnode_fabric")}
+        yield of_fabric
 
     def _profile(self, name: str, state: str) -> dict[str, str]:
         if state == BEFORE:

@@ -127,7 +127,7 @@ class ActionModule(AreaView):
         self, given: Mapping[str, Any], selected: Sequence[str], variables: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Options of the call to the agent."""
-        resolved = (*areas.AREAS, "profile", "variables")
+        resolved = (*areas.AREAS, "profile", "variables", "without")
         # A given area is declared, even if it is null.
         spec = {name: given[name] for name in resolved if name not in areas.AREAS or name in self._task.args}
         declared = profile.declared(spec, variables, self._templar.template)

@@ -23,6 +23,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.campaign imp
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.effect import Effect
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.nccl import Nccl
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.nodes import Fleet, MeasureError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.screening import Screening
 
 from ..module_utils._mlnode.model.errors import paragraphs
 
@@ -53,7 +54,7 @@ class ActionModule(ActionBase):
     def _measured(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         given = self._given(variables)
         fleet = Fleet(self._task, variables)
-        kind, _prefixes = _KINDS[given["kind"]]
+        kind = Screening if given.get("effect_by") else _KINDS[given["kind"]][0]
         return run.run(kind(fleet, given, time.strftime("%Y%m%d-%H%M%S")), fleet)
 
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -242,6 +242,21 @@ options:
     description: Seconds that one run of the command may take. Its process group is ended then.
     type: int
     default: 600
+  effect_by:
+    description:
+      - Finds the areas of the declaration that matter, instead of the effect of all of it. V([area]) compares all
+        declared areas. A list names areas, and settings such as V(sysctl.vm.swappiness).
+      - Each phase declares about half of them. Everything else stays as declared. Areas that need a boot or change
+        nothing are left out.
+    type: list
+    elements: str
+    default: []
+  effect_phases:
+    description:
+      - Maximum number of phases with O(effect_by). The largest design that fits is used; with O(campaign_seed), its order
+        changes.
+    type: int
+    default: 24
   effect_blocks:
     description:
       - Maximum number of blocks of four phases. An interval needs three. If omitted, 6, or 24 with O(effect_precision) or

@@ -252,7 +252,7 @@ def _words(effect: Effect | None, blocks: int, least: float) -> Iterator[str]:
         yield f"{100 * effect.value:+.2f} % {interval}"
         return
     yield f"{NOT_DECIDED} {interval}"
-    yield f"would have seen {_up(effect.seen)} % or more"
+    yield f"would have seen {up(effect.seen)} % or more"
     if effect.rounding > math.log1p(least):
         yield f"its digits are too few for {100 * least:g} %"
         return
@@ -260,7 +260,7 @@ def _words(effect: Effect | None, blocks: int, least: float) -> Iterator[str]:
     yield f"{f'about {more}' if more else f'more than {_MOST}'} blocks would see {100 * least:g} %"
 
 
-def _up(part: float) -> str:
+def up(part: float) -> str:
     """As percent with two decimals, and not less than it is."""
     return f"{max(1, math.ceil(10000 * part)) / 100:.2f}"
 

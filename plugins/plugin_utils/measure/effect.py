@@ -12,7 +12,7 @@ import datetime as dt
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..effect import interval, readings, report
@@ -43,6 +43,11 @@ _PATIENCE = 600
 class Effect:
     """See Kind."""
 
+    #: The document and its lines
+    _form: Any = report
+    #: Whether the end of a block may be the end of all
+    _looks = True
+
     def __init__(self, fleet: Fleet, given: Mapping[str, Any], name: str) -> None:
         self._fleet, self._given = fleet, given
         self._id = name
@@ -55,7 +60,7 @@ class Effect:
         ends = given["effect_precision"] is not None or given["effect_budget"]
         blocks = given["effect_blocks"]
         self._blocks: int = (_MANY_BLOCKS if ends else _BLOCKS) if blocks is None else blocks
-        self._sequence = interval.order(max(0, self._blocks))
+        self._sequence: Sequence[str] = interval.order(max(0, self._blocks))
         self._plan: dict[str, Any] = {"rounds": 0, "slots": {}, "nodes": {}, "round_seconds": 0}
         self._phases: list[dict[str, Any]] = []
         self._repeated: list[int] = []
@@ -83,12 +88,16 @@ class Effect:
         if "command" in self._kinds:
             self._command = Command(self._fleet, given)
         self._verify()
+        change = self._detect()
+        self._states.lease = self._lease(change)
+        return "\n".join([*unfinished, self._announced(change)])
+
+    def _detect(self) -> float:
+        """Find the states of the nodes. Seconds of a change. Raises MeasureError."""
         began = time.time()
         self._states.detect()
         # Two states were looked for, which takes as long as reaching them; none after an unfinished run.
-        change = max(1.0, (time.time() - began) / 2)
-        self._states.lease = self._lease(change)
-        return "\n".join([*unfinished, self._announced(change)])
+        return max(1.0, (time.time() - began) / 2)
 
     def _lease(self, change: float) -> int:
         """Seconds. The state is the same in up to two phases, and a node renews its lease as it changes.
@@ -144,6 +153,19 @@ class Effect:
         options = {"allow": self._given["campaign_allow"]}
         return Call("mlnode.tuning.memory_bandwidth", options, _PATIENCE, {"check_mode": check})
 
+    @property
+    def _of_rounds(self) -> float:
+        return float(self._plan["rounds"] * self._plan["round_seconds"])
+
+    @property
+    def _phase_seconds(self) -> float:
+        batches, lead = self._fleet.batches, self._given["campaign_lead"]
+        # Ansible reaches all nodes once more to collect.
+        tcp = self._of_rounds + (_BATCH * (1 + batches) if lead is None else lead) + _BATCH * batches
+        command = self._command.seconds * batches if self._command else 0
+        of_kinds = {"tcp": tcp, "memory": _MEMORY, "command": command}
+        return float(self._given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds))
+
     def _announced(self, change: float) -> str:
         given, phases, blocks = self._given, len(self._sequence), self._blocks
         phase = self._phase_seconds
@@ -155,31 +177,32 @@ class Effect:
         few = f" An interval takes {_LEAST} blocks: this run will have none." if blocks < _LEAST else ""
         budget = given["effect_budget"]
         ends = f", and no block begins that would end after {budget} minutes" if budget else ""
-        about = "up to" if self._command else "about"
-        load = math.ceil(phases * self._rounds_seconds / 60)
-        links = f" The links carry as much as they can for {load} of them." if load else ""
         return (
-            f"Effect {self._id}: {_counted(len(self._fleet.names), 'node')} "
+            f"Effect {self._id}: {counted(len(self._fleet.names), 'node')} "
             f"{'alternates' if len(self._fleet.names) == 1 else 'alternate'} between "
-            f"{self._of['A']} and declared, in {_counted(blocks, 'block')} of 4 phases{early[0]}. A phase "
-            f"takes {about} {phase:.0f} s, a change of all nodes about {change:.0f} s. That is up to {most} "
-            f"minutes{early[1]}{ends}.{links}{few} At the end every node is put back to its state before "
-            f"the run. If the controller dies, each node does this {self._states.lease} s after its last "
-            "change, or at its next boot; -e effect_put_back=true does it at once."
+            f"{self._of['A']} and declared, in {counted(blocks, 'block')} of 4 phases{early[0]}. "
+            f"{self._times(change)} That is up to {most} minutes{early[1]}{ends}.{self._load}{few} "
+            f"{self._after}"
         )
 
     @property
-    def _rounds_seconds(self) -> float:
-        return float(self._plan["rounds"] * self._plan["round_seconds"])
+    def _after(self) -> str:
+        return (
+            "At the end every node is put back to its state before the run. If the controller dies, each "
+            f"node does this {self._states.lease} s after its last change, or at its next boot; "
+            "-e effect_put_back=true does it at once."
+        )
+
+    def _times(self, change: float) -> str:
+        about = "up to" if self._command else "about"
+        return (
+            f"A phase takes {about} {self._phase_seconds:.0f} s, a change of all nodes about {change:.0f} s."
+        )
 
     @property
-    def _phase_seconds(self) -> float:
-        batches, lead = self._fleet.batches, self._given["campaign_lead"]
-        # Ansible reaches all nodes once more to collect.
-        calls = (_BATCH * (1 + batches) if lead is None else lead) + _BATCH * batches
-        command = self._command.seconds * batches if self._command else 0
-        of_kinds = {"tcp": self._rounds_seconds + calls, "memory": _MEMORY, "command": command}
-        return float(self._given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds))
+    def _load(self) -> str:
+        minutes = math.ceil(len(self._sequence) * self._of_rounds / 60)
+        return f" The links carry as much as they can for {minutes} of them." if minutes else ""
 
     def rehearse(self) -> None:
         """The plan has asked all nodes."""
@@ -198,14 +221,14 @@ class Effect:
     def _all_phases(self) -> None:
         begin, longest = time.monotonic(), 0.0
         for place, letter in enumerate(self._sequence):
-            say(f"phase {place + 1} of {len(self._sequence)}: {self._of[letter]}")
+            say(f"phase {place + 1} of {len(self._sequence)}: {self._of.get(letter, letter)}")
             try:
                 self._phase(place, letter)
             except MeasureError as error:
                 self._stopped = f"phase {place + 1} of {len(self._sequence)} ({letter}) was lost; {error}"
                 return
             measured = place + 1
-            if measured % interval.BLOCK == 0 and measured < len(self._sequence):
+            if self._looks and measured % interval.BLOCK == 0 and measured < len(self._sequence):
                 longest = max(longest, time.monotonic() - begin)
                 begin = time.monotonic()
                 self._end = self._ended(measured // interval.BLOCK, longest)
@@ -223,8 +246,8 @@ class Effect:
         is_late = time.monotonic() + seconds > self._begin + 60 * given["effect_budget"]
         return "budget" if given["effect_budget"] and is_late else "blocks"
 
-    def _phase(self, place: int, letter: str) -> None:
-        """Reach its state, and measure. Raises MeasureError if a node or a pair has no result."""
+    def _reach(self, place: int, letter: str) -> None:
+        """Raises MeasureError."""
         changed = self._states.reach(self._of[letter])
         same = [name for name in self._fleet.names if name not in changed]
         # The second phase is the first B after an A.
@@ -232,6 +255,10 @@ class Effect:
             raise MeasureError(
                 f"{', '.join(same)}: nothing is declared that differs between {self._of['A']} and declared."
             )
+
+    def _phase(self, place: int, letter: str) -> None:
+        """Reach its state, and measure. Raises MeasureError if a node or a pair has no result."""
+        self._reach(place, letter)
         self._fleet.sleep(time.time() + self._given["effect_settle"])
         name = f"{self._id}-{place + 1}"
         answers, lost = self._measured(letter, name)
@@ -274,13 +301,13 @@ class Effect:
             say(back)
             return None
         document = self._document()
-        success = report.is_success(document) and not self._stopped and not self._left
-        harmed = report.harmed(document) if self._given["effect_fail_on"] == "harms" else []
+        success = self._form.is_success(document) and not self._stopped and not self._left
+        harmed = self._form.harmed(document) if self._given["effect_fail_on"] == "harms" else []
         why = [
             *harmed,
             *([] if success else [self._stopped or "There is no interval, or pairs have no result"]),
         ]
-        lines = report.lines(document)
+        lines = self._form.lines(document)
         return Report(
             json.dumps(document, indent=1), lines, not why, (f"{'. '.join(why)}. {back}",) if why else ()
         )
@@ -288,20 +315,27 @@ class Effect:
     def _document(self, end: str = "") -> dict[str, Any]:
         given = self._given
         return report.document(self._phases, self._plan, {
-            "id": self._id,
-            "ended": dt.datetime.now(dt.timezone.utc).isoformat(),
+            **self._about,
             "before": given["effect_before"] or REVERTED,
-            "nodes": self._fleet.names,
-            "duration_seconds": given["campaign_duration"],
             "blocks_planned": self._blocks,
-            "least_percent": given["effect_least"],
             "precision_percent": given["effect_precision"],
-            "command": self._command and self._command.words,
-            "repeated": self._repeated,
-            "stopped": self._stopped,
             "end": "stopped" if self._stopped else end or self._end,
         })  # fmt: skip
 
+    @property
+    def _about(self) -> dict[str, Any]:
+        """The part of the document that all effects have."""
+        return {
+            "id": self._id,
+            "ended": dt.datetime.now(dt.timezone.utc).isoformat(),
+            "nodes": self._fleet.names,
+            "duration_seconds": self._given["campaign_duration"],
+            "least_percent": self._given["effect_least"],
+            "command": self._command and self._command.words,
+            "repeated": self._repeated,
+            "stopped": self._stopped,
+        }
 
-def _counted(number: int, noun: str) -> str:
+
+def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

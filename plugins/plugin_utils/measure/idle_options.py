@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 
 class Needs(NamedTuple):
-    """Options that have an effect only with one of these values of another option. values: empty if they have
-    an effect in other kinds of measurements only."""
+    """Options that have an effect only with one of these values of another option. values: empty for any
+    value."""
 
     options: tuple[str, ...]
     other: str
-    values: tuple[Any, ...]
+    values: tuple[Any, ...] = ()
 
 
 #: The launchers that start several nodes at once
 _TOGETHER = ("mpirun", "srun")
 
 #: Between nodes, by TCP
-_TCP = ("seed", "duration", "streams", "tcp_port", "timeout", "lead")
+_TCP = ("duration", "streams", "tcp_port", "timeout", "lead")
 
 #: Of a search for slow nodes
 _SEARCH = ("kind", "rounds", "limit", "second_look", "balance", "balance_node", "balance_names")
@@ -39,6 +39,7 @@ NEEDS: Mapping[str, tuple[Needs, ...]] = {
         ),
         Needs(("effect_launcher_arguments", "effect_processes"), "effect_launcher", _TOGETHER),
         Needs(("effect_rounds", *(f"campaign_{name}" for name in _TCP)), "effect_kinds", ("tcp",)),
+        Needs(("effect_phases",), "effect_by"),
         Needs(tuple(f"campaign_{name}" for name in _SEARCH), "kind", ("campaign",)),
     ),
     "nccl": (
@@ -60,11 +61,12 @@ def refused(given: Mapping[str, Any], spec: Mapping[str, Any], own: Collection[s
     reasons = []
     for needs in NEEDS[given["kind"]]:
         now = given[needs.other]
-        if {*(now if isinstance(now, list) else [now])} & {*needs.values}:
+        if {*(now if isinstance(now, list) else [now])} & {*needs.values} or (now and not needs.values):
             continue
+        values = " or ".join(map(_shown, needs.values))
+        missing = f"with {needs.other} {_shown(now)}" if values else f"without {needs.other}"
         reasons += [
-            f"{name}: has no effect with {needs.other} {_shown(now)}; omit it, or set {needs.other} to "
-            f"{' or '.join(map(_shown, needs.values))}"
+            f"{name}: has no effect {missing}; omit it, or set {needs.other}{values and f' to {values}'}"
             for name in needs.options
             if given[name] != spec[name].get("default") and (name in own or not name.startswith("campaign_"))
         ]

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""States of nodes between which an effect alternates, and the state before the run, to which each is put
-back.
+"""States of nodes that an effect compares, and the state before the run, to which each is put back.
 
 The state before the run is noted on the controller before anything changes. An unfinished run leaves its
 notes, and the next one puts the nodes back to them. Each node changes under a lease (agent/lease.py): it puts
@@ -16,6 +15,7 @@ import pathlib
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ...module_utils._mlnode.model import strict_json
@@ -62,6 +62,11 @@ class States:
         #: Node → the calls that put it back, and when the last change of it was begun
         self._back: dict[str, list[Any]] = {}
         self._changed: dict[str, float] = {}
+        self._without: dict[str, Mapping[str, str]] = {}
+
+    def add(self, state: str, without: Mapping[str, Sequence[str]]) -> None:
+        """A further state: as declared, without these areas and settings of each node."""
+        self._without[state] = {name: ",".join(names) for name, names in without.items()}
 
     # -- the state before the run ----------------------------------------------------------------------
 
@@ -92,14 +97,10 @@ class States:
         """Make the calls that put these nodes back, for their leases. Raises MeasureError."""
         self._back.update((name, [["revert", _REVERT]]) for name in names)
         declared = [name for name in names if self.original[name] == DECLARED]
-        self._back.update((name, []) for name in declared)
-        for calls in self._calls(declared, DECLARED, check=False, node_rendered=True):
-            for name, answer in self._fleet.ask(calls).items():
-                if "rendered" not in answer:
-                    raise MeasureError(f"{name}: {_problem(answer) or 'its declaration is not known'}")
-                # Confirmed by nobody: it is the state that was found.
-                options = {**answer["rendered"], "check": False, "diff": False, "confirm_seconds": 0}
-                self._back[name].append(["declare", options])
+        for name, parts in self._rendered(declared).items():
+            # Nobody confirms it: it is the state that was found.
+            changes = {"check": False, "diff": False, "confirm_seconds": 0}
+            self._back[name] = [["declare", {**part, **changes}] for part in parts]
         bare = [name for name in names if not self._back[name]]
         if bare:
             raise MeasureError(
@@ -170,9 +171,29 @@ class States:
 
     def reach(self, state: str) -> list[str]:
         """Names of the nodes that this has changed. Raises MeasureError."""
-        return self._whole(
-            self._reach([name for name in self._fleet.names if self.now[name] != state], state)
-        )
+        return self._whole(self.reached(state))
+
+    def reached(self, state: str) -> Answers:
+        """Answers of the nodes that were not in this state. Raises MeasureError."""
+        answers = self._reach([name for name in self._fleet.names if self.now[name] != state], state)
+        self._whole(answers)
+        return answers
+
+    def previewed(self, state: str) -> Answers:
+        """Answers of all nodes in check mode. Raises MeasureError."""
+        answers = self._ask(self._fleet.names, state, check=True)
+        self._whole(answers)
+        return answers
+
+    def rendered(self) -> list[Mapping[str, Any]]:
+        """Areas of each declaration of each node; no node is asked. Raises MeasureError."""
+        return [part["areas"] for parts in self._rendered(self._fleet.names).values() for part in parts]
+
+    def _rendered(self, names: Sequence[str]) -> dict[str, list[Mapping[str, Any]]]:
+        """Options of the calls that declare a node; no node is asked. Raises MeasureError."""
+        answers = self._ask(names, DECLARED, check=True, more={"node_rendered": True})
+        self._whole(answers)
+        return {name: [part["rendered"] for part in answer["parts"]] for name, answer in answers.items()}
 
     def _reach(self, names: Sequence[str], state: str, step: str = RENEW) -> Answers:
         # Until it is reached the state is unknown.
@@ -181,18 +202,27 @@ class States:
         self.now.update((name, state) for name, answer in answers.items() if not _problem(answer))
         return answers
 
-    def _ask(self, names: Sequence[str], state: str, check: bool, step: str = BEGIN) -> Answers:
-        """Answer of each node: failed if one of its declarations failed, changed if one changed it. step: of
-        the lease."""
-        answers: Answers = {name: {"changed": False} for name in names}
+    def _ask(
+        self,
+        names: Sequence[str],
+        state: str,
+        check: bool,
+        step: str = BEGIN,
+        more: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Answers:
+        """Answer of each node: failed if one of its declarations failed, changed if one changed it. parts:
+        the answers of its declarations. step: of the lease. more: variables of the roles."""
+        answers: Answers = {name: {"changed": False, "parts": []} for name in names}
         self._fleet.own = {name: {LEASE: self._lease(name, step)} for name in names}
         if not check:
             self._changed.update(dict.fromkeys(names, time.monotonic()))
-        for calls in self._calls(names, state, check):
+        for calls in self._calls(names, state, check, more):
             for name, answer in self._fleet.ask(
                 {name: call for name, call in calls.items() if not _problem(answers[name])}
             ).items():
-                answers[name] = {**answer, "changed": bool(answer.get("changed")) or answers[name]["changed"]}
+                before = answers[name]
+                changed = bool(answer.get("changed")) or before["changed"]
+                answers[name] = {**answer, "changed": changed, "parts": [*before["parts"], answer]}
         self._fleet.own = {}
         return answers
 
@@ -202,21 +232,24 @@ class States:
         return Lease(self._leases[name], BEGIN if begins else step, self.lease, words, calls)._asdict()
 
     def _calls(
-        self, names: Sequence[str], state: str, check: bool, **variables: Any
+        self, names: Sequence[str], state: str, check: bool, more: Mapping[str, Any]
     ) -> Iterable[dict[str, Call]]:
-        """variables: of the roles."""
         keywords = {"check_mode": check}
         if state == REVERTED:
             yield dict.fromkeys(names, Call("mlnode.tuning.node_revert", {}, CHANGE, keywords))
             return
+        without = self._without.get(state, {})
         of_node: dict[str, Call] = {}
+        of_fabric: dict[str, Call] = {}
         for name in names:
+            own = {**more, **({"node_without": without[name]} if without.get(name) else {})}
             profile = self._profile(name, state)
             if profile:
-                of_node[name] = self._declaration("mlnode.tuning.node", {**profile, **variables}, keywords)
+                of_node[name] = self._declaration("mlnode.tuning.node", {**profile, **own}, keywords)
+            if self._is_in(name, "mlnode_fabric"):
+                of_fabric[name] = self._declaration("mlnode.tuning.fabric", own, keywords)
         yield of_node
-        fabric = self._declaration("mlnode.tuning.fabric", variables, keywords)
-        yield {name: fabric for name in names if self._is_in(name, "mlnode_fabric")}
+        yield of_fabric
 
     def _declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
         return self._fleet.declaration(role, variables, keywords)._replace(seconds=CHANGE)

@@ -14,8 +14,10 @@ SPEC = options_of.module("measure")
 
 #: Options of effect.yml with an effect in every run: a new option belongs here or into the table
 ALWAYS = {
-    *(f"effect_{name}" for name in ("kinds", "before", "put_back", "settle", "lease")),
+    *(f"effect_{name}" for name in ("kinds", "by", "before", "put_back", "settle", "lease")),
     *(f"effect_{name}" for name in ("blocks", "least", "precision", "budget", "fail_on")),
+    # The seed of the pairs, or of a screening design
+    "campaign_seed",
     "campaign_allow",
     "campaign_results",
 }
@@ -59,14 +61,15 @@ def test_each_option_without_an_effect_is_refused_with_its_reason(
         line for line in refused(kind, {name}, **{name: other(name), **without}) if line.startswith(name)
     ]
 
-    assert f"{name}: has no effect with {needs.other} " in reason
-    assert str(needs.values[0]).lower() in reason
+    word = "with" if needs.values else "without"
+    assert f"{name}: has no effect {word} {needs.other}" in reason
+    assert not needs.values or str(needs.values[0]).lower() in reason
     # Its default has been asked for by nobody.
     assert refused(kind, {name}, **without) == []
     if needs.other != "kind":
-        first = needs.values[0]
+        first = needs.values[0] if needs.values else ["thp"]
         given = {needs.other: [first] if needs.other == "effect_kinds" else first, name: other(name)}
-        assert not [line for line in refused(kind, {name}, **given) if f"with {needs.other}" in line]
+        assert not [line for line in refused(kind, {name}, **given) if f" {needs.other}" in line]
 
 
 def test_every_option_of_an_effect_has_a_place() -> None:

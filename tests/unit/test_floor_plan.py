@@ -36,7 +36,6 @@ _WORDS = re.compile(r"devnull|environ|fsdecode|fsencode|path|strerror|urandom|ge
 
 #: Outside of host/, each with its reason
 MAY_TOUCH = {
-    "agent/lease.py": "the Python with which a copy of the agent is started",
     "agent/cli.py": "signals that end a run",
     "agent/output.py": "the terminal's width, and an output that is closed or full",
     "checks/campaign/clock.py": "the age of its own process, and the ticks in which the kernel has it",

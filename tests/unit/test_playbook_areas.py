@@ -144,7 +144,7 @@ def test_areas_that_help_and_harm_are_told_apart_and_all_is_put_back(
     for applied, planned in zip(phases, document["effect"]["phases"]):
         areas = {key.partition(".")[0] for key in applied}
         assert areas & {*compared} == {*planned}
-        # What is not compared stays as declared, and what needs a boot as it was found.
+        # Other areas stay as declared, and areas that need a boot as they were found.
         assert areas - {*compared} == {"nccl", *(["boot"] if found == "declared" else [])}
 
 

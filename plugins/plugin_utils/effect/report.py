@@ -71,7 +71,7 @@ def document(
 
 
 def runs(phases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of the command, with the number of their phase."""
+    """Counted runs of the command, with the number of their phase."""
     return [
         {"phase": number, **run} for number, phase in enumerate(phases, 1) for run in phase.get("runs", ())
     ]
@@ -225,7 +225,7 @@ def lines(document: Mapping[str, Any]) -> list[str]:
 
 
 def ends(about: Mapping[str, Any]) -> Iterator[str]:
-    """Phases that were measured twice, and the one that was lost."""
+    """Phases that were measured twice, and the lost phase."""
     if about["repeated"]:
         twice = ", ".join(map(str, about["repeated"]))
         yield f"measured twice, as pairs had no result the first time: phase {twice}"

@@ -32,7 +32,7 @@ _AT_BOOT = ("boot", "modules")
 #: Reasons for an area to be left out
 NEEDS_BOOT, NOTHING = "needs a boot", "changes nothing on these nodes"
 
-#: Status of a setting that the node cannot have, and of one that is not in force
+#: Statuses of settings that the node cannot have, and of settings that are not in force
 _LACKS = ("unsupported", "refused", "managed", "unknown")
 _NOT_IN_FORCE = ("drifted", "pending_reboot", "refused", "unknown")
 
@@ -114,7 +114,7 @@ class Screening(Effect):
         self._states.add(
             state,
             {
-                # What needs a boot is as it was found.
+                # Areas that need a boot are as they were found.
                 name: [*off, *(boots if self._states.original[name] == REVERTED else ())]
                 for name in self._fleet.names
             },
@@ -209,6 +209,6 @@ def _differs(row: Mapping[str, Any], found: str) -> bool:
     if row["status"] != "ok":
         return row["status"] not in _LACKS
     if row["origin"] is None or row["runtime"] is None:
-        # It is declared and in force, and nobody knows what was before.
+        # It is in force, and its earlier value is unknown.
         return found == DECLARED
     return not values.same(row["origin"], row["runtime"])

@@ -109,6 +109,13 @@ options:
         M(mlnode.tuning.publish).
     type: bool
     default: false
+  without:
+    description:
+      - Areas and settings that are not declared, whatever declares them, such as V(thp) or V(sysctl.vm.swappiness). A
+        setting has the name of its area and its path in the role's variable.
+    type: list
+    elements: str
+    default: []
   interpreter:
     description: The Python for the first line of the agent, behind C(#!), without quotes.
     type: str

@@ -201,7 +201,9 @@ options:
         description: A regular expression with one group, which is the number.
         type: str
       measure:
-        description: V(seconds) is the wall time, V(exit) the exit status.
+        description:
+          - V(seconds) is the wall time. V(exit) is the exit status plus 1, because an effect is a ratio. A command that
+            fails does not end the run then.
         type: str
         choices: [seconds, exit]
       take:
@@ -240,6 +242,21 @@ options:
     description: Seconds that one run of the command may take. Its process group is ended then.
     type: int
     default: 600
+  effect_by:
+    description:
+      - Finds the areas of the declaration that matter, instead of the effect of all of it. V([area]) compares all
+        declared areas. A list names areas, and settings such as V(sysctl.vm.swappiness).
+      - Each phase declares about half of them. Everything else stays as declared. Areas that need a boot or change
+        nothing are left out.
+    type: list
+    elements: str
+    default: []
+  effect_phases:
+    description:
+      - Maximum number of phases with O(effect_by). The largest design that fits is used; with O(campaign_seed), its order
+        changes.
+    type: int
+    default: 24
   effect_blocks:
     description:
       - Maximum number of blocks of four phases. An interval needs three. If omitted, 6, or 24 with O(effect_precision) or
@@ -278,6 +295,12 @@ options:
     description: Seconds to wait after each change.
     type: int
     default: 5
+  effect_lease:
+    description:
+      - Seconds after a change of a node, after which it restores itself if the controller has not gone on. It also does
+        so at a boot. An expired lease ends the run.
+      - If omitted, the time of two phases and a change, plus 600. The least is without these 600.
+    type: int
   effect_put_back:
     description: Whether to restore the nodes of an unfinished run, without a measurement.
     type: bool

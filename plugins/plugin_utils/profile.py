@@ -87,12 +87,14 @@ class Declared(NamedTuple):
 def declared(
     options: Mapping[str, Any], variables: Mapping[str, Any], template: Callable[[Any], Any]
 ) -> Declared:
-    """Areas of a declaration. options: `profile`, `variables` (the prefix of a role's variables), and areas.
-    An area in the options replaces the area in the variables. Raises AnsibleError."""
+    """Areas of a declaration. options: `profile`, `variables` (the prefix of a role's variables), `without`
+    (areas and settings), and areas. An area in the options replaces the area in the variables. Raises
+    AnsibleError."""
     prefix = str(options.get("variables") or "")
-    given = {name: spec for name, spec in options.items() if name not in ("profile", "variables")}
+    given = {name: options[name] for name in options if name not in ("profile", "variables", "without")}
     over = overrides(prefix, variables, template) if prefix else {}
-    return combined(options.get("profile") or "", {**over, **given})
+    whole = combined(options.get("profile") or "", {**over, **given})
+    return Declared(*(functools.reduce(_removed, options.get("without") or (), areas) for areas in whole))
 
 
 def overrides(prefix: str, variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
@@ -115,6 +117,33 @@ def combined(profiles: str | Sequence[str], overrides: Mapping[str, Any]) -> Dec
     named = [profiles] if isinstance(profiles, str) else profiles
     base: dict[str, Any] = functools.reduce(_merged, map(load, named), {})
     return Declared(_merged(base, overrides), _untouched(base, overrides))
+
+
+def declares(areas: Mapping[str, Any], name: str) -> bool:
+    """True if areas contain an area of this name, or a setting: AREA.SETTING as in the role's variables."""
+    return _removed(areas, name) != areas
+
+
+def _removed(areas: Mapping[str, Any], name: str) -> dict[str, Any]:
+    area, dot, setting = name.partition(".")
+    if not dot:
+        return {other: areas[other] for other in areas if other != area}
+    options = _tree(areas.get(area))
+    # The variable of some areas is one option: sysctl.vm.swappiness is in sysctl.settings.
+    option = next((key for key, variable in _VARIABLES.get(area, {}).items() if variable == area), None)
+    inner = _cut(options, setting)
+    if inner == options and option and _is_tree(options.get(option)):
+        inner = {**options, option: _cut(options[option], setting)}
+    return {**areas, area: inner} if inner != options else dict(areas)
+
+
+def _cut(tree: Mapping[Any, Any], path: str) -> dict[Any, Any]:
+    """The tree without the value at a path of keys, which may contain dots themselves."""
+    return {
+        key: _cut(value, path[len(f"{key}.") :]) if path.startswith(f"{key}.") and _is_tree(value) else value
+        for key, value in tree.items()
+        if str(key) != path
+    }
 
 
 def _untouched(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[str, Any]:

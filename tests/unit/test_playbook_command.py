@@ -123,10 +123,57 @@ def test_a_metric_that_changes_its_name_ends_it(tmp_path: pathlib.Path) -> None:
     assert document["results"][0]["lost"] == {"A": 0, "B": 2}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("script", "verdict"), [("true", "no difference"), ('grep -q reverted "{}"', "harms")]
+)
+def test_an_exit_status_is_a_metric_and_may_be_0(tmp_path: pathlib.Path, script: str, verdict: str) -> None:
+    metric = {"name": "failures", "better": "lower", "measure": "exit"}
+    command = ["sh", "-c", script.format(tmp_path / "a/state")]
+
+    status, said, document = play(tmp_path, command, effect_metrics=[metric], effect_blocks=3)
+
+    assert status == 0, said
+    [result] = document["results"]
+    assert (result["verdict"], result["tools"]) == (verdict, ["exit status"]), said
+    [pair] = result["pairs"]
+    _each_change_is_under_the_lease(effect_site.leases(tmp_path, "a"))
+    assert pair["values"] == [2 if state == "B" and verdict == "harms" else 1 for state in "ABBABAABBAAB"]
+
+
+def _each_change_is_under_the_lease(leases: list[dict[str, Any]]) -> None:
+    """Of a node that was declared, in 12 phases whose state changes eight times, and back to it."""
+    assert [lease["step"] for lease in leases] == ["begin", *["renew"] * 7, "end"]
+    assert [lease["call"] for lease in leases] == ["revert", "declare"] * 4 + ["declare"]
+    assert len({lease["id"] for lease in leases}) == 1
+    # Two phases of a warm-up and a run of 600 s each, and more than that for slow changes
+    assert {lease["seconds"] > 2400 + 600 for lease in leases} == {True}
+    [[name, options]] = leases[0]["calls"]
+    assert (name, options["name"], options["check"], options["confirm_seconds"]) == (
+        "declare",
+        "node",
+        False,
+        0,
+    )
+    assert options["areas"]
+    assert options["confirm_seconds"] == 0
+
+
 #: Options → the message
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no program": ({"effect_command": "/no/program"}, "expected an executable program"),
-    "a command that is not a kind": ({"effect_kinds": ["memory"]}, "effect_kinds: expected command, as"),
+    "a command that is not a kind": (
+        {"effect_kinds": ["memory"]},
+        "effect_command: has no effect with effect_kinds memory; omit it, or set effect_kinds to command",
+    ),
+    "a lease shorter than a phase": (
+        {"effect_lease": 60},
+        "effect_lease: expected 2401 s or more, for two phases and the change before them, got 60",
+    ),
+    "arguments without a launcher": (
+        {"effect_launcher": "first", "effect_launcher_arguments": ["-q"]},
+        "effect_launcher_arguments: has no effect with effect_launcher first; omit it, or set",
+    ),
 }
 
 

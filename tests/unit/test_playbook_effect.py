@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""effect.yml on nodes that measure nothing: what it refuses, when it ends, and what a lost phase does;
-docs/guide/effects.md has a run with links."""
+"""effect.yml on nodes that measure nothing: what it refuses, when it ends, and what a lost phase does."""
 
 from __future__ import annotations
 

@@ -58,6 +58,7 @@ ELSEWHERE = {
     "judged_later": "node_judged_later",
     "rollout": "mlnode_rollout",
     "render": "node_rendered",
+    "without": "node_without",
 }
 
 #: What one of the roles has and the other one does not

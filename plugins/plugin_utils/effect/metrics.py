@@ -29,6 +29,9 @@ _SAMPLES = {"mean": 1, "p50": 2, "p90": 10, "p99": 100, "last": 1}
 #: Seconds for one regular expression on one output. Python's takes exponential time for some, such as (a+)+b
 _SECONDS = 5.0
 
+#: Tool of a metric that is an exit status, which has no digits to round
+STATUS = "exit status"
+
 #: Length of a name or a unit, of a path or an expression, and number of metrics
 _NAME, _TEXT, _METRICS = 100, 1000, 20
 
@@ -155,7 +158,8 @@ def value(source: Source, runs: Sequence[Mapping[str, Any]]) -> float:
 
 def _values(source: Source, run: Mapping[str, Any]) -> list[Any]:
     if source.measure:
-        return [run["seconds"] if source.measure == "seconds" else run["rc"]]
+        # Success is 0, which has no part: see _positive().
+        return [run["seconds"] if source.measure == "seconds" else run["rc"] + 1]
     output = str(run["stdout"])
     values = (
         _matches(source.expression, output)

@@ -14,7 +14,7 @@ from typing import Any
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.model.version import VERSION
 from ..fleet_report.names import few
-from . import interval, readings
+from . import interval, metrics, readings
 from .interval import BLOCK, HARMS, HELPS, LOWER, UNKNOWN, Effect
 from .metrics import Metric
 from .readings import Lost, Pairs, Reading, Readings
@@ -57,22 +57,34 @@ def document(
         **about,
         "order": states,
     }
-    by_metric = _by_metric([readings.of_phase(phase, plan) for phase in phases])
-    family = sum(any(map(_is_measured, pairs.values())) for pairs in by_metric.values())
-    results = [_result(metric, pairs, about, max(1, family)) for metric, pairs in by_metric.items()]
+    metrics = by_metric(phases, plan)
+    family = sum(any(map(is_measured, pairs.values())) for pairs in metrics.values())
+    results = [_result(metric, pairs, about, max(1, family)) for metric, pairs in metrics.items()]
     results.sort(key=lambda result: result["verdict"] != HARMS)
-    runs = [
+    return {
+        "format": FORMAT,
+        "mlnode": VERSION,
+        "effect": about,
+        "results": results,
+        "runs": runs(phases),
+    }
+
+
+def runs(phases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Counted runs of the command, with the number of their phase."""
+    return [
         {"phase": number, **run} for number, phase in enumerate(phases, 1) for run in phase.get("runs", ())
     ]
-    return {"format": FORMAT, "mlnode": VERSION, "effect": about, "results": results, "runs": runs}
 
 
-def _by_metric(phases: Sequence[Readings]) -> dict[Metric, Pairs]:
-    measured = dict.fromkeys(metric for phase in phases for metric in phase)
-    return {metric: _rows([phase.get(metric, {}) for phase in phases]) for metric in measured}
+def by_metric(phases: Sequence[Mapping[str, Any]], plan: Mapping[str, Any]) -> dict[Metric, Pairs]:
+    """Readings of the pairs in each phase. Raises ValueError."""
+    known: list[Readings] = [readings.of_phase(phase, plan) for phase in phases]
+    measured = dict.fromkeys(metric for phase in known for metric in phase)
+    return {metric: _rows([phase.get(metric, {}) for phase in known]) for metric in measured}
 
 
-def _is_measured(pair: Sequence[Reading]) -> bool:
+def is_measured(pair: Sequence[Reading]) -> bool:
     return any(reading.value for reading in pair)
 
 
@@ -142,7 +154,8 @@ def _result(metric: Metric, pairs: Pairs, about: Mapping[str, Any], family: int)
     series = {name: [reading.value for reading in row] for name, row in pairs.items()}
     # A run that was stopped looks once more, at its end, as it had been its last block: no metric stops it.
     most = blocks if about["end"] in _LAST or about["stopped"] else max(blocks, about["blocks_planned"])
-    effect = interval.estimate(series, states[: BLOCK * blocks], most, family)
+    tools = sorted({reading.tool for row in pairs.values() for reading in row if reading.value})
+    effect = interval.estimate(series, states[: BLOCK * blocks], most, family, tools == [metrics.STATUS])
     measured = len(interval.complete(series, blocks))
     gaps = {state: _lost_in(state, states, series) for state in "AB"}
     # A change that cuts a pair off has an effect that the others do not show.
@@ -155,30 +168,30 @@ def _result(metric: Metric, pairs: Pairs, about: Mapping[str, Any], family: int)
         words = f"unknown; {measured} of {len(pairs)} pairs in {blocks} blocks: {words}"
     return {
         **metric._asdict(),
-        "tools": sorted({reading.tool for row in pairs.values() for reading in row if reading.value}),
+        "tools": tools,
         "verdict": verdict,
         "words": words,
         "effect": effect and _numbers(effect, least, about["precision_percent"]),
         "pairs_measured": measured,
         "cpu_bound": sum(reading.cpu_bound for row in pairs.values() for reading in row),
         "lost": gaps,
-        "pairs": [_pair(name, row) for name, row in pairs.items()],
+        "pairs": [pair(name, row) for name, row in pairs.items()],
     }
 
 
 def _numbers(effect: Effect, least: float, precision: float | None) -> dict[str, Any]:
-    percents = {name: _percent(getattr(effect, name)) for name in ("value", "low", "high", "seen")}
+    percents = {name: percent(getattr(effect, name)) for name in ("value", "low", "high", "seen")}
     return {
         **{f"{name}_percent": value for name, value in percents.items()},
         "blocks": len(effect.differences),
-        "block_percents": [_percent(math.expm1(difference)) for difference in effect.differences],
+        "block_percents": [percent(math.expm1(difference)) for difference in effect.differences],
         "blocks_needed": effect.blocks_for(least),
         "decided": effect.is_decided(least),
         "narrow": precision is not None and effect.is_narrow(precision / 100),
     }
 
 
-def _percent(part: float) -> float:
+def percent(part: float) -> float:
     return round(100 * part, _DIGITS)
 
 
@@ -192,7 +205,7 @@ def _lost_in(state: str, states: str, series: Mapping[str, interval.Series]) -> 
     )
 
 
-def _pair(name: str, row: Sequence[Reading]) -> dict[str, Any]:
+def pair(name: str, row: Sequence[Reading]) -> dict[str, Any]:
     return {
         "name": name,
         "values": [None if reading.value is None else _rounded(reading.value) for reading in row],
@@ -207,38 +220,52 @@ def _rounded(value: float) -> float:
 def lines(document: Mapping[str, Any]) -> list[str]:
     """For a terminal: one line for each metric, and the missing measurements."""
     texts = [line for result in document["results"] for line in _lines(result)]
-    about = document["effect"]
+    texts += ends(document["effect"])
+    return [printable(line) for line in texts or ["unknown: nothing was measured"]]
+
+
+def ends(about: Mapping[str, Any]) -> Iterator[str]:
+    """Phases that were measured twice, and the lost phase."""
     if about["repeated"]:
         twice = ", ".join(map(str, about["repeated"]))
-        texts.append(f"measured twice, as pairs had no result the first time: phase {twice}")
+        yield f"measured twice, as pairs had no result the first time: phase {twice}"
     if about["stopped"]:
-        texts.append(f"stopped: {about['stopped']}")
-    return [printable(line) for line in texts or ["unknown: nothing was measured"]]
+        yield f"stopped: {about['stopped']}"
 
 
 #: Kind → noun for its measurements
 _NOUNS = {"tcp": "pair", "memory": "NUMA node", "command": "node"}
 
 
-def _measured(result: Mapping[str, Any]) -> str:
+def measured(result: Mapping[str, Any]) -> str:
     number = result["pairs_measured"]
     if result["kind"] == "command" and len(result["pairs"]) == 1:
         return str(result["pairs"][0]["name"])
     return f"{number} {_NOUNS[result['kind']]}{'' if number == 1 else 's'}"
 
 
-def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+def title(result: Mapping[str, Any], units: str) -> str:
+    """The metric. units: text about its measurements, which begins with a comma, or empty."""
     tools = ", ".join(result["tools"]) or "no tool"
-    effect = result["effect"]
-    units = f", {_measured(result)}, {effect['blocks']} blocks" if effect else ""
     lower = ", lower is better" if result["better"] == LOWER else ""
     unit = f"{result['unit']}, " if result["unit"] else ""
-    yield f"{result['name']} ({unit}{tools}{units}{lower}): {result['words']}"
+    return f"{result['name']} ({unit}{tools}{units}{lower})"
+
+
+def missing(result: Mapping[str, Any]) -> Iterator[str]:
+    """Why pairs have no results."""
+    lacking = {pair["name"]: pair["reasons"][0] for pair in result["pairs"] if pair["reasons"]}
+    yield from (f"  {line}" for line in _by_reason(lacking))
+
+
+def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+    effect = result["effect"]
+    units = f", {measured(result)}, {effect['blocks']} blocks" if effect else ""
+    yield f"{title(result, units)}: {result['words']}"
     lost = result["lost"]
     if lost["A"] or lost["B"]:
         yield f"  measurements without a result: {lost['A']} in A, {lost['B']} in B"
-        lacking = {pair["name"]: pair["reasons"][0] for pair in result["pairs"] if pair["reasons"]}
-        yield from (f"  {line}" for line in _by_reason(lacking))
+        yield from missing(result)
     if result["cpu_bound"]:
         total = len(result["pairs"]) * len(result["pairs"][0]["values"])
         yield f"  the cores were the limit in {result['cpu_bound']} of {total} measurements"

@@ -5,7 +5,7 @@
 Least squares on logarithms: a constant, a trend in time and one term for each area. The test begins with the
 area of the smallest effect. Areas with smaller effects than the tested one count as noise, which then has 21
 instead of 14 degrees of freedom for 8 areas in 24 phases. With m areas, an area is found if its t is beyond
-the quantile of 0.046 / m (Bonferroni): without any effect, at most 5 of 100 experiments find one. All areas
+the quantile of 0.047 / m (Bonferroni): without any effect, at most 5 of 100 experiments find one. All areas
 with larger effects are found with it.
 """
 
@@ -20,21 +20,16 @@ from .screening_design import LEAST_FREE, Design, trend
 from .student import quantile
 
 #: Part of all experiments that find an area without effect, of all areas together, as each test counts it. At
-#: most 5 of 100 are promised. Later steps of the test, and curves that are taken out by chance, add the rest
-#: (tests/simulation/test_screening.py: 5.0 of 100 in 8,000 experiments).
-OUTSIDE = 0.046
+#: most 5 of 100 are promised. Later steps of the test, and curves that are taken out by chance, add the rest:
+#: 4.96 of 100 in 900,000 experiments with the noise of tests/simulation/test_screening.py.
+OUTSIDE = 0.047
 #: Part of equal experiments that would miss an effect as large as `seen`
 MISSED = 0.05
 #: A bent trend is part of the model if its t is beyond the quantile of this: by chance in 2 of 1000
 #: experiments for both degrees. A trend that is taken out by chance makes the noise look smaller.
 _BENT = 0.001
-#: Negative correlation of neighbours from which on noise swings: in 24 phases of independent noise it is two
-#: standard errors (1 / sqrt(24)), and happens by chance in 3 of 100 experiments
-_SWINGS = 0.4
 #: Noise at least: values that are exact differ by the rounding of floats
 _EXACT = 1e-9
-
-Series = Sequence["float | None"]
 
 
 class Answer(str, Enum):
@@ -60,59 +55,33 @@ class AreaEffect(NamedTuple):
 
 
 class Screening(NamedTuple):
-    """noise: standard deviation of a phase, as a part. lost, unused: numbers of phases, from 1, that were not
-    measured, and of their partners. notes: for people."""
+    """noise: standard deviation of a phase, as a part. notes: for people."""
 
     effects: tuple[AreaEffect, ...]
-    noise: float | None
-    lost: tuple[int, ...]
-    unused: tuple[int, ...]
+    noise: float
     notes: tuple[str, ...]
 
 
-def analyse(design: Design, values: Series, least: float) -> Screening:
+def analyse(design: Design, values: Sequence[float], least: float, family: int = 1) -> Screening:
     """Effects of all areas of a design.
 
-    values: one positive number for each phase, None for a lost one. least: the smallest change that matters,
-    as a part. Raises ValueError for values that cannot be measurements.
+    values: one positive number for each phase. least: the smallest change that matters, as a part. family:
+    metrics of the experiment, which share its error rate (Bonferroni). Raises ValueError for values that
+    cannot be measurements.
     """
     if len(values) != len(design.levels):
         raise ValueError(f"values: expected {len(design.levels)}, one for each phase; got {len(values)}")
-    bad = next((value for value in values if value is not None and not 0 < value < math.inf), None)
+    bad = next((value for value in values if not 0 < value < math.inf), None)
     if bad is not None:
         raise ValueError(f"values: expected positive numbers, got {bad}; measure a rate or a time")
-    lost = tuple(at for at, value in enumerate(values) if value is None)
-    partners = tuple(at ^ 1 for at in lost if at ^ 1 not in lost) if design.folded else ()
-    model = _model(design, values, partners)
-    if partners and not model.is_clear:
-        # The other half of the pair is needed, but interactions are then no longer balanced.
-        partners = ()
-        model = _model(design._replace(folded=False), values, partners)
-    notes = [model.design.words, *_lost_words(lost, partners), *model.notes]
-    effects, noise = _effects(model, least)
-    return Screening(effects, noise, _numbers(lost), _numbers(partners), tuple(notes))
-
-
-def _model(design: Design, values: Series, unused: Sequence[int]) -> _Model:
-    logs = {at: math.log(value) for at, value in enumerate(values) if value is not None and at not in unused}
-    return _Model(design, [*logs], [*logs.values()])
-
-
-def _numbers(phases: Sequence[int]) -> tuple[int, ...]:
-    return tuple(at + 1 for at in phases)
-
-
-def _lost_words(lost: Sequence[int], partners: Sequence[int]) -> list[str]:
-    if not lost:
-        return []
-    text = f"lost: phase {', '.join(map(str, _numbers(lost)))}"
-    if partners:
-        text += f"; their opposite phases are not used either: {', '.join(map(str, _numbers(partners)))}"
-    return [text]
+    model = _Model(design, [*map(math.log, values)])
+    effects, noise = _effects(model, least, OUTSIDE / (family * len(design.areas)))
+    return Screening(effects, noise, tuple(model.notes))
 
 
 class _Term(NamedTuple):
-    """Last column of a fit. size: standard error of its coefficient for noise 1; 0 if others add up to it."""
+    """Last column of a fit. size: standard error of its coefficient for noise 1; 0 if others add up to it,
+    as the columns of two areas may to an interaction."""
 
     coefficient: float
     size: float
@@ -125,12 +94,12 @@ class _Noise(NamedTuple):
 
 
 class _Model:
-    """Logarithms of the used phases, and the columns that may explain them."""
+    """Logarithms of the phases, and the columns that may explain them."""
 
-    def __init__(self, design: Design, used: Sequence[int], logs: list[float]) -> None:
+    def __init__(self, design: Design, logs: list[float]) -> None:
         self.design, self.logs = design, logs
-        self.columns = [[float(design.levels[at][area]) for at in used] for area in range(len(design.areas))]
-        self._trends = [[column[at] for at in used] for column in trend(len(design.levels), 3)]
+        self.columns = [[*map(float, column)] for column in zip(*design.levels)]
+        self._trends = trend(len(logs), 3)
         self.notes: list[str] = []
         self.degree = 1
         self.every = tuple(range(len(self.columns)))
@@ -143,17 +112,10 @@ class _Model:
             if abs(term.coefficient) > quantile(_BENT, free) * spread * term.size:
                 self.degree = degree
                 self.notes = ["the trend in time is bent, and a curve is taken out"]
-
         self.whole = [
             self.term([other for other in self.every if other != area], self.columns[area])
             for area in self.every
         ]
-
-    @property
-    def is_clear(self) -> bool:
-        """True if the phases separate all areas, and leave enough residuals for the noise."""
-        free = len(self.logs) - self.degree - 1 - len(self.columns)
-        return free >= LEAST_FREE and all(term.size for term in self.whole)
 
     def term(self, areas: Sequence[int], *columns: Sequence[float]) -> _Term:
         """The last of the columns, in a model with the trend, these areas and all columns."""
@@ -162,17 +124,9 @@ class _Model:
         )
 
     def noise(self, terms: int, residuals: Sequence[float]) -> _Noise:
-        """Noise of a phase, with `terms` areas in the model.
-
-        Effects come mostly from differences of neighbours. Noise that lasts, bent trends and interactions
-        make these less noisy than the residuals, and effects harder to find. Noise that swings makes them
-        noisier: the variance of a difference grows by its correlation.
-        """
+        """Noise of a phase, with `terms` areas in the model."""
         free = len(residuals) - self.degree - 1 - terms
-        squares = _squares(residuals)
-        swing = -sum(map(float.__mul__, residuals, residuals[1:])) / squares if squares else 0.0
-        variance = squares / free * (1 + swing if swing > _SWINGS else 1)
-        return _Noise(max(math.sqrt(variance), _EXACT), free)
+        return _Noise(max(math.sqrt(_squares(residuals) / free), _EXACT), free)
 
 
 def _last(columns: Sequence[Sequence[float]], values: Sequence[float]) -> _Term:
@@ -203,32 +157,18 @@ def _squares(values: Sequence[float]) -> float:
 # -- areas ---------------------------------------------------------------------------------
 
 
-def _effects(model: _Model, least: float) -> tuple[tuple[AreaEffect, ...], float | None]:
-    areas = model.design.areas
-    if not model.is_clear:
-        why = f"{len(model.logs)} measured phases cannot tell {len(areas)} areas apart; repeat the lost ones"
-        return tuple(_undecided(area, why) for area in areas), None
+def _effects(model: _Model, least: float, outside: float) -> tuple[tuple[AreaEffect, ...], float]:
     whole = model.whole
     order = sorted(model.every, key=lambda area: -abs(whole[area].coefficient) / whole[area].size)
-    outside = OUTSIDE / len(areas)
     active: list[int] = []
+    noise = model.noise(0, model.term((), [0.0] * len(model.logs)).residuals)
     for count in range(len(order), 0, -1):
         term = model.term(order[: count - 1], model.columns[order[count - 1]])
-        noise = model.noise(count, term.residuals)
-        if abs(term.coefficient) > quantile(outside, noise.free) * noise.deviation * term.size:
-            active = order[:count]
+        rest = model.noise(count, term.residuals)
+        if abs(term.coefficient) > quantile(outside, rest.free) * rest.deviation * term.size:
+            active, noise = order[:count], rest
             break
-    effects = [_effect(model, area, active, outside, least) for area in model.every]
-    base = model.term(active[:-1], model.columns[active[-1]]) if active else model.term((), _zero(model))
-    return tuple(effects), model.noise(len(active), base.residuals).deviation
-
-
-def _zero(model: _Model) -> list[float]:
-    return [0.0] * len(model.logs)
-
-
-def _undecided(area: str, why: str) -> AreaEffect:
-    return AreaEffect(area, Answer.NOT_DECIDED, 0.0, -1.0, math.inf, math.inf, why)
+    return tuple(_effect(model, area, active, outside, least) for area in model.every), noise.deviation
 
 
 def _effect(model: _Model, area: int, active: Sequence[int], outside: float, least: float) -> AreaEffect:
@@ -240,14 +180,14 @@ def _effect(model: _Model, area: int, active: Sequence[int], outside: float, lea
     low, high = math.expm1(middle - half), math.expm1(middle + half)
     seen = math.expm1(half + quantile(2 * MISSED, noise.free) * error)
     answer, why = Answer.NOT_DECIDED, ""
-    if low > 0 or high < 0:
+    if -least < low <= high < least:
+        answer = Answer.NO_DIFFERENCE
+    elif low > 0 or high < 0:
         answer = Answer.MORE if low > 0 else Answer.LESS
         pair = _alias(model, area, others, half)
         if pair:
             answer = Answer.NOT_DECIDED
             why = f"it may be the interaction of {pair[0]} and {pair[1]}; test the three alone"
-    elif -least <= low and high <= least:
-        answer = Answer.NO_DIFFERENCE
     return AreaEffect(model.design.areas[area], answer, math.expm1(middle), low, high, seen, why)
 
 

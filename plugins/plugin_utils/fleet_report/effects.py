@@ -20,13 +20,23 @@ _LOOKS = {interval.HARMS: "high", interval.UNKNOWN: "none", interval.NOT_DECIDED
 
 def header(effect: Effect) -> tuple[str, ...]:
     reach = _reach(effect)
-    return "METRIC", "UNIT", "BETTER", "EFFECT", f"{-reach:.3g} TO {reach:+.3g} %", "VERDICT"
+    area = ("AREA",) if _by_area(effect) else ()
+    return *area, "METRIC", "UNIT", "BETTER", "EFFECT", f"{-reach:.3g} TO {reach:+.3g} %", "VERDICT"
+
+
+def _by_area(effect: Effect) -> bool:
+    return any(metric.area for metric in effect.metrics)
 
 
 def rows(effect: Effect) -> list[tuple[str, ...]]:
     """Cells of each metric under header(), the most urgent verdict first."""
-    reach = _reach(effect)
-    return [_cells(metric, reach) for metric in _ordered(effect)]
+    reach, area = _reach(effect), _by_area(effect)
+    return [(*((metric.area,) if area else ()), *_cells(metric, reach)) for metric in _ordered(effect)]
+
+
+def remarks(effect: Effect) -> list[str]:
+    """Lines below the rows."""
+    return [*effect.notes, *([f"stopped: {effect.stopped}"] if effect.stopped else [])]
 
 
 def _ordered(effect: Effect) -> list[Metric]:
@@ -60,7 +70,7 @@ def section(effect: Effect) -> Element:
     return make(
         "section",
         make("h2", title),
-        make("p", f"stopped: {effect.stopped}", class_="faint") if effect.stopped else None,
+        *(make("p", remark, class_="faint") for remark in remarks(effect)),
         make(
             "div",
             table(map(str.lower, header(effect)), _elements(effect)),

@@ -84,17 +84,19 @@ class Job(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """Effect on one metric. ends: low, value and high in percent; None without an interval."""
+    """Effect on one metric. ends: low, value and high in percent; None without an interval. area: whose
+    effect it is, or empty for the whole declaration."""
 
     name: str
     unit: str
     better: str
     verdict: str
     ends: tuple[float, float, float] | None
+    area: str = ""
 
 
 class Effect(NamedTuple):
-    """A result of effect.yml. least: the smallest effect that matters, in percent."""
+    """A result of effect.yml. least: the smallest effect that matters, in percent. notes: for people."""
 
     file: str
     name: str
@@ -102,6 +104,7 @@ class Effect(NamedTuple):
     stopped: str
     least: float
     metrics: tuple[Metric, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass

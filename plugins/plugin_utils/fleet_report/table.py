@@ -54,7 +54,8 @@ def lines(fleet: Fleet, width: int | None) -> list[str]:
     report += _part("Merged", [[line] for line in merged(fleet)], width)
     for effect in fleet.effects:
         charts = grid(effects.header(effect), effects.rows(effect), width)
-        report += ["", f"Effect {printable(effect.name)}", *charts]
+        remarks = map(printable, effects.remarks(effect))
+        report += ["", f"Effect {printable(effect.name)}", *charts, *remarks]
     unused = [
         [f"{waiver.key} (until {waiver.until}): {waiver.reason}: nothing on any host needs it"]
         for waiver in fleet.unused()

@@ -12,16 +12,17 @@ import datetime as dt
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..effect import interval, readings, report
 from ..effect.readings import Lost
+from ..fleet_report.names import few
 from . import rounds
 from .command import Command
 from .nodes import Call, Fleet, MeasureError, say
 from .run import Report
-from .states import BEFORE, DECLARED, REVERTED, States
+from .states import BEFORE, CHANGE, DECLARED, REVERTED, States
 
 #: Blocks from which on there is an interval
 _LEAST = 3
@@ -42,6 +43,11 @@ _PATIENCE = 600
 class Effect:
     """See Kind."""
 
+    #: The document and its lines
+    _form: Any = report
+    #: Whether the end of a block may be the end of all
+    _looks = True
+
     def __init__(self, fleet: Fleet, given: Mapping[str, Any], name: str) -> None:
         self._fleet, self._given = fleet, given
         self._id = name
@@ -54,7 +60,7 @@ class Effect:
         ends = given["effect_precision"] is not None or given["effect_budget"]
         blocks = given["effect_blocks"]
         self._blocks: int = (_MANY_BLOCKS if ends else _BLOCKS) if blocks is None else blocks
-        self._sequence = interval.order(max(0, self._blocks))
+        self._sequence: Sequence[str] = interval.order(max(0, self._blocks))
         self._plan: dict[str, Any] = {"rounds": 0, "slots": {}, "nodes": {}, "round_seconds": 0}
         self._phases: list[dict[str, Any]] = []
         self._repeated: list[int] = []
@@ -75,25 +81,41 @@ class Effect:
             for name in left
         ]
         if given["effect_put_back"]:
+            self._states.lease = CHANGE
             return "\n".join(unfinished) or "No run has left a node to put back."
         if "tcp" in self._kinds:
             self._plan = rounds.plan(self._fleet, given, "tcp", max(1, given["effect_rounds"]))
         if "command" in self._kinds:
             self._command = Command(self._fleet, given)
         self._verify()
+        change = self._detect()
+        self._states.lease = self._lease(change)
+        return "\n".join([*unfinished, self._announced(change)])
+
+    def _detect(self) -> float:
+        """Find the states of the nodes. Seconds of a change. Raises MeasureError."""
         began = time.time()
         self._states.detect()
         # Two states were looked for, which takes as long as reaching them; none after an unfinished run.
-        return "\n".join([*unfinished, self._announced(max(1.0, (time.time() - began) / 2))])
+        return max(1.0, (time.time() - began) / 2)
+
+    def _lease(self, change: float) -> int:
+        """Seconds. The state is the same in up to two phases, and a node renews its lease as it changes.
+        change: seconds of a change of all nodes. Raises MeasureError."""
+        least = math.ceil(2 * self._phase_seconds + change)
+        given = self._given["effect_lease"]
+        if given is not None and given < least:
+            raise MeasureError(
+                f"effect_lease: expected {least} s or more, for two phases and the change before them, got "
+                f"{given}; omit it, or make the phases shorter"
+            )
+        return least + CHANGE if given is None else int(given)
 
     def _validate(self) -> None:
         """Raises MeasureError."""
         given, precision = self._given, self._given["effect_precision"]
         wrong = {
             "effect_kinds: expected one or more of tcp, memory and command": not self._kinds,
-            "effect_kinds: expected command, as effect_command is given": (
-                given["effect_command"] is not None and "command" not in self._kinds
-            ),
             f"effect_blocks: expected 1 or more, got {self._blocks}": self._blocks < 1,
             f"effect_least: expected a percentage above 0, got {given['effect_least']:g}": (
                 not 0 < given["effect_least"] < math.inf
@@ -131,16 +153,22 @@ class Effect:
         options = {"allow": self._given["campaign_allow"]}
         return Call("mlnode.tuning.memory_bandwidth", options, _PATIENCE, {"check_mode": check})
 
-    def _announced(self, change: float) -> str:
-        given, phases = self._given, len(self._sequence)
-        blocks, batches = self._blocks, self._fleet.batches
-        lead = given["campaign_lead"]
-        of_rounds = self._plan["rounds"] * self._plan["round_seconds"]
+    @property
+    def _of_rounds(self) -> float:
+        return float(self._plan["rounds"] * self._plan["round_seconds"])
+
+    @property
+    def _phase_seconds(self) -> float:
+        batches, lead = self._fleet.batches, self._given["campaign_lead"]
         # Ansible reaches all nodes once more to collect.
-        tcp = of_rounds + (_BATCH * (1 + batches) if lead is None else lead) + _BATCH * batches
+        tcp = self._of_rounds + (_BATCH * (1 + batches) if lead is None else lead) + _BATCH * batches
         command = self._command.seconds * batches if self._command else 0
         of_kinds = {"tcp": tcp, "memory": _MEMORY, "command": command}
-        phase = given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds)
+        return float(self._given["effect_settle"] + sum(of_kinds[kind] for kind in self._kinds))
+
+    def _announced(self, change: float) -> str:
+        given, phases, blocks = self._given, len(self._sequence), self._blocks
+        phase = self._phase_seconds
         # From the state that was found, and back to it
         changes = 2 + sum(state != following for state, following in zip(self._sequence, self._sequence[1:]))
         most = math.ceil((phases * phase + changes * change) / 60)
@@ -149,17 +177,32 @@ class Effect:
         few = f" An interval takes {_LEAST} blocks: this run will have none." if blocks < _LEAST else ""
         budget = given["effect_budget"]
         ends = f", and no block begins that would end after {budget} minutes" if budget else ""
-        about = "up to" if self._command else "about"
-        load = math.ceil(phases * of_rounds / 60)
-        links = f" The links carry as much as they can for {load} of them." if load else ""
         return (
-            f"Effect {self._id}: {_counted(len(self._fleet.names), 'node')} "
+            f"Effect {self._id}: {counted(len(self._fleet.names), 'node')} "
             f"{'alternates' if len(self._fleet.names) == 1 else 'alternate'} between "
-            f"{self._of['A']} and declared, in {_counted(blocks, 'block')} of 4 phases{early[0]}. A phase "
-            f"takes {about} {phase:.0f} s, a change of all nodes about {change:.0f} s. That is up to {most} "
-            f"minutes{early[1]}{ends}.{links}{few} At the end every node is put back to its state before "
-            "the run. If the controller dies, play this again with -e effect_put_back=true."
+            f"{self._of['A']} and declared, in {counted(blocks, 'block')} of 4 phases{early[0]}. "
+            f"{self._times(change)} That is up to {most} minutes{early[1]}{ends}.{self._load}{few} "
+            f"{self._after}"
         )
+
+    @property
+    def _after(self) -> str:
+        return (
+            "At the end every node is put back to its state before the run. If the controller dies, each "
+            f"node does this {self._states.lease} s after its last change, or at its next boot; "
+            "-e effect_put_back=true does it at once."
+        )
+
+    def _times(self, change: float) -> str:
+        about = "up to" if self._command else "about"
+        return (
+            f"A phase takes {about} {self._phase_seconds:.0f} s, a change of all nodes about {change:.0f} s."
+        )
+
+    @property
+    def _load(self) -> str:
+        minutes = math.ceil(len(self._sequence) * self._of_rounds / 60)
+        return f" The links carry as much as they can for {minutes} of them." if minutes else ""
 
     def rehearse(self) -> None:
         """The plan has asked all nodes."""
@@ -178,14 +221,14 @@ class Effect:
     def _all_phases(self) -> None:
         begin, longest = time.monotonic(), 0.0
         for place, letter in enumerate(self._sequence):
-            say(f"phase {place + 1} of {len(self._sequence)}: {self._of[letter]}")
+            say(f"phase {place + 1} of {len(self._sequence)}: {self._of.get(letter, letter)}")
             try:
                 self._phase(place, letter)
             except MeasureError as error:
                 self._stopped = f"phase {place + 1} of {len(self._sequence)} ({letter}) was lost; {error}"
                 return
             measured = place + 1
-            if measured % interval.BLOCK == 0 and measured < len(self._sequence):
+            if self._looks and measured % interval.BLOCK == 0 and measured < len(self._sequence):
                 longest = max(longest, time.monotonic() - begin)
                 begin = time.monotonic()
                 self._end = self._ended(measured // interval.BLOCK, longest)
@@ -203,8 +246,8 @@ class Effect:
         is_late = time.monotonic() + seconds > self._begin + 60 * given["effect_budget"]
         return "budget" if given["effect_budget"] and is_late else "blocks"
 
-    def _phase(self, place: int, letter: str) -> None:
-        """Reach its state, and measure. Raises MeasureError if a node or a pair has no result."""
+    def _reach(self, place: int, letter: str) -> None:
+        """Raises MeasureError."""
         changed = self._states.reach(self._of[letter])
         same = [name for name in self._fleet.names if name not in changed]
         # The second phase is the first B after an A.
@@ -212,6 +255,10 @@ class Effect:
             raise MeasureError(
                 f"{', '.join(same)}: nothing is declared that differs between {self._of['A']} and declared."
             )
+
+    def _phase(self, place: int, letter: str) -> None:
+        """Reach its state, and measure. Raises MeasureError if a node or a pair has no result."""
+        self._reach(place, letter)
         self._fleet.sleep(time.time() + self._given["effect_settle"])
         name = f"{self._id}-{place + 1}"
         answers, lost = self._measured(letter, name)
@@ -221,6 +268,12 @@ class Effect:
         self._phases.append(answers)
         if lost.nodes or lost.pairs:
             raise MeasureError("; ".join(report.loss(lost)))
+        late = self._states.late()
+        if late:
+            raise MeasureError(
+                f"{few(late)}: its lease of {self._states.lease} s may have ended before the phase; set a "
+                "longer effect_lease"
+            )
 
     def _measured(self, letter: str, name: str) -> tuple[dict[str, Any], Lost]:
         answers: dict[str, Any] = {"state": letter}
@@ -237,8 +290,8 @@ class Effect:
 
     def report(self) -> Report | None:
         back = (
-            f"Not put back: {', '.join(self._left)}; play this with -e effect_put_back=true when they can be "
-            "reached."
+            f"Not put back: {', '.join(self._left)}; each puts itself back when its lease of "
+            f"{self._states.lease} s ends, or play this with -e effect_put_back=true when it can be reached."
             if self._left
             else "All nodes are put back to their state before the run."
         )
@@ -248,13 +301,13 @@ class Effect:
             say(back)
             return None
         document = self._document()
-        success = report.is_success(document) and not self._stopped and not self._left
-        harmed = report.harmed(document) if self._given["effect_fail_on"] == "harms" else []
+        success = self._form.is_success(document) and not self._stopped and not self._left
+        harmed = self._form.harmed(document) if self._given["effect_fail_on"] == "harms" else []
         why = [
             *harmed,
             *([] if success else [self._stopped or "There is no interval, or pairs have no result"]),
         ]
-        lines = report.lines(document)
+        lines = self._form.lines(document)
         return Report(
             json.dumps(document, indent=1), lines, not why, (f"{'. '.join(why)}. {back}",) if why else ()
         )
@@ -262,20 +315,27 @@ class Effect:
     def _document(self, end: str = "") -> dict[str, Any]:
         given = self._given
         return report.document(self._phases, self._plan, {
-            "id": self._id,
-            "ended": dt.datetime.now(dt.timezone.utc).isoformat(),
+            **self._about,
             "before": given["effect_before"] or REVERTED,
-            "nodes": self._fleet.names,
-            "duration_seconds": given["campaign_duration"],
             "blocks_planned": self._blocks,
-            "least_percent": given["effect_least"],
             "precision_percent": given["effect_precision"],
-            "command": self._command and self._command.words,
-            "repeated": self._repeated,
-            "stopped": self._stopped,
             "end": "stopped" if self._stopped else end or self._end,
         })  # fmt: skip
 
+    @property
+    def _about(self) -> dict[str, Any]:
+        """The part of the document that all effects have."""
+        return {
+            "id": self._id,
+            "ended": dt.datetime.now(dt.timezone.utc).isoformat(),
+            "nodes": self._fleet.names,
+            "duration_seconds": self._given["campaign_duration"],
+            "least_percent": self._given["effect_least"],
+            "command": self._command and self._command.words,
+            "repeated": self._repeated,
+            "stopped": self._stopped,
+        }
 
-def _counted(number: int, noun: str) -> str:
+
+def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -95,6 +95,8 @@ class Fleet:
         self._declarations: dict[tuple[Any, ...], Call] = {}
         self.names = [str(name) for name in variables["ansible_play_hosts_all"]]
         self._lost = {*self.names} - {str(name) for name in variables["ansible_play_hosts"]}
+        #: Node → variables of its calls in addition to those of the inventory
+        self.own: Mapping[str, Mapping[str, Any]] = {}
         self.forks = int(context.CLIARGS.get("forks") or 1)
         self.check = bool(task.check_mode)
 
@@ -167,7 +169,7 @@ class Fleet:
         receiver, sender = forking.Pipe(duplex=False)
         process = _Worker(
             final_q=_Queue(own._final_q, sender),
-            task_vars=self._known(host, task),
+            task_vars={**self._known(host, task), **self.own.get(name, {})},
             host=host,
             task=task,
             play_context=own._play_context,

@@ -12,8 +12,7 @@ from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import MlnodeError, printable
 from ...module_utils._mlnode.model.version import VERSION
 from ...module_utils._mlnode.report.grid import grid
-from ..effect import interval
-from ..effect.report import FORMAT as DOCUMENT
+from ..effect import interval, report, screening_report
 from ..fleet_report import effects
 from ..fleet_report.model import Effect, Metric
 
@@ -22,17 +21,38 @@ FORMAT = 1
 
 
 def read(fields: Any, path: pathlib.Path) -> Effect:
-    """A document of effect.schema.json. Raises MlnodeError with the file and the reason."""
+    """A document of effect.schema.json or screening.schema.json. Raises MlnodeError with the file and the
+    reason."""
     try:
         number, about, results = strict_json.typed(fields, {"format": int, "effect": dict, "results": list})
-        if number != DOCUMENT:
-            raise ValueError(f"expected format {DOCUMENT}, got {number}; measure again")
+        by_area = "areas" in about
+        known = screening_report.FORMAT if by_area else report.FORMAT
+        if number != known:
+            raise ValueError(f"expected format {known}, got {number}; measure again")
         name, nodes, stopped, least = strict_json.typed(
             about, {"id": str, "nodes": list, "stopped": str, "least_percent": float}
         )
-        return Effect(str(path), name, tuple(map(str, nodes)), stopped, least, tuple(map(_metric, results)))
+        metrics = [
+            metric for result in results for metric in (_areas(result) if by_area else [_metric(result)])
+        ]
+        notes = tuple(_notes(about)) if by_area else ()
+        return Effect(str(path), name, tuple(map(str, nodes)), stopped, least, tuple(metrics), notes)
     except ValueError as error:
         raise MlnodeError(f"{path}: expected a result of effect.yml: {error}") from error
+
+
+def _notes(about: Any) -> list[str]:
+    """The design, and areas that are not compared. Raises ValueError."""
+    design, left_out = strict_json.typed(about, {"design": str, "left_out": list})
+    fields = [strict_json.typed(item, {"area": str, "reason": str}) for item in left_out]
+    return screening_report.plan_lines(design, dict(fields))
+
+
+def _areas(fields: Any) -> list[Metric]:
+    """Effects of all areas on one metric. Raises ValueError."""
+    [areas] = strict_json.typed(fields, {"areas": list})
+    names = [strict_json.typed(area, {"area": str})[0] for area in areas]
+    return [_metric({**fields, **area})._replace(area=name) for area, name in zip(areas, names)]
 
 
 def _metric(fields: Any) -> Metric:
@@ -76,6 +96,7 @@ def document(given: Sequence[Effect]) -> dict[str, Any]:
 def _document(metric: Metric) -> dict[str, Any]:
     low, value, high = metric.ends or (None, None, None)
     return {
+        "area": metric.area,
         "name": metric.name,
         "unit": metric.unit,
         "better": metric.better,
@@ -91,9 +112,8 @@ def lines(given: Sequence[Effect], width: int | None) -> list[str]:
 
 
 def _lines(effect: Effect, width: int | None) -> list[str]:
-    stopped = [f"stopped: {printable(effect.stopped)}"] if effect.stopped else []
     return [
         f"{effect.file}: effect {printable(effect.name)}",
         *grid(effects.header(effect), effects.rows(effect), width),
-        *stopped,
+        *map(printable, effects.remarks(effect)),
     ]

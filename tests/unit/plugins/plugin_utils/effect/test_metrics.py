@@ -35,7 +35,8 @@ PLACES: list[tuple[dict[str, Any], str, float]] = [
     ({"json": "a"}, 'loading\n{"a": 1}\n{"a": 7}\ndone', 7.0),
     ({"regex": r"^score: (\S+) s$"}, "scores\nscore: 1.5e1 s\n", 15.0),
     ({"measure": "seconds"}, "", 1.5),
-    ({"measure": "exit"}, "", 3.0),
+    # Plus 1, as success is 0 and an effect is a ratio
+    ({"measure": "exit"}, "", 4.0),
     ({"json": "runs[*].t", "take": ["p99"]}, HUNDRED, 99.0),
     ({"json": "runs[*].t", "take": ["p50"]}, HUNDRED, 50.0),
     ({"json": "runs[*].t", "take": ["mean"]}, HUNDRED, 50.5),

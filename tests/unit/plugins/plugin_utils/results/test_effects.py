@@ -10,7 +10,12 @@ from typing import Any
 
 import jsonschema
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval, report
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import (
+    interval,
+    report,
+    screening_design,
+    screening_report,
+)
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.metrics import Metric
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.readings import Reading
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.fleet_report import effects, page, table
@@ -68,6 +73,76 @@ def test_no_harm_is_a_success_and_a_lost_phase_is_none(
     assert out.splitlines()[-1] == "stopped: phase 13 was lost"
 
 
+def areas(folder: pathlib.Path, **changes: Any) -> pathlib.Path:
+    """A result with effect_by, of an area that harms and one that does nothing."""
+    design = screening_design.design(["thp", "cpu"], 8, 0)
+    metric = Metric("command", "rate", "1/s", "higher")
+    rates = [(0.9 if "thp" in design.applied(number) else 1.0) * 1.0001**number for number in range(8)]
+    phases = [{"command": {metric: {"a": Reading(rate, nodes=("a",))}}} for rate in rates]
+    about = {
+        "id": "spring", "ended": "2026-11-30T04:00:00+00:00", "nodes": ["a"], "duration_seconds": 4,
+        "seed": 0, "least_percent": 1.0, "command": ["true"], "repeated": [], "stopped": "",
+        "left_out": [{"area": "boot", "reason": "needs a boot"}],
+    }  # fmt: skip
+    document = screening_report.document(phases, {}, design, about)
+    jsonschema.validate(document, schema("screening"))
+    document["effect"].update(changes)
+    path = folder / "effect-areas.json"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+def test_areas_have_a_row_each_the_harmful_one_first(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = areas(tmp_path)
+
+    status, out, _err = call(capsys, "effects", path)
+
+    assert status == 3
+    lines = out.splitlines()
+    assert [line.split()[0] for line in lines[1:4]] == ["AREA", "thp", "cpu"]
+    assert lines[2].split()[:5] == ["thp", "rate", "1/s", "higher", "-10.00"]
+    assert lines[2].endswith("harms")
+    assert lines[3].endswith("no difference")
+    assert lines[4:] == [
+        "2 areas in 8 phases: the effect of each area is clear of interactions of two areas",
+        "left out: boot: needs a boot",
+    ]
+    status, out, _err = call(capsys, "effects", path, "--json")
+    jsonschema.validate(json.loads(out), schema("effects"))
+    assert [result["area"] for result in json.loads(out)["effects"][0]["results"]] == ["thp", "cpu"]
+    effect = results.read(json.loads(path.read_text(encoding="utf-8")), path)
+    html = "".join(page.lines(Fleet("effect.yml", effects=[effect])))
+    assert "left out: boot: needs a boot" in html
+    assert "<td>thp</td><td>rate</td>" in html
+
+
+@pytest.mark.parametrize(
+    "change", [{"left_out": None}, {"left_out": [{"area": "boot"}]}, {"left_out": ["boot"]}, {"design": 3}]
+)
+def test_a_damaged_result_of_areas_is_an_error(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any]
+) -> None:
+    status, _out, err = call(capsys, "effects", areas(tmp_path, **change))
+
+    assert status == 1
+    assert "expected a result of effect.yml: " in err
+
+
+@pytest.mark.parametrize("results", [[{}], [{"areas": "thp"}], [{"areas": [{}]}], ["rate"]])
+def test_damaged_effects_of_areas_are_an_error(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], results: list[Any]
+) -> None:
+    path = areas(tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "results": results}), encoding="utf-8")
+
+    status, _out, err = call(capsys, "effects", path)
+
+    assert status == 1
+    assert "expected a result of effect.yml: " in err
+
+
 @pytest.mark.parametrize(
     ("ends", "cells"),
     [
@@ -123,8 +198,9 @@ def test_the_fleet_report_has_the_chart_in_its_table_and_on_its_page(tmp_path: p
     lines = table.lines(fleet, None)
     html = "".join(page.lines(fleet))
 
-    assert lines[-4] == "Effect spring"
-    assert "············│···········●  harms" in lines[-2]
+    assert lines[-5] == "Effect spring"
+    assert "············│···········●  harms" in lines[-3]
+    assert lines[-1] == "stopped: <b>\\x1b[1m"
     assert "············│···········●" in html
     assert '<span class="tag high">harms</span>' in html
     assert "<b>" not in html

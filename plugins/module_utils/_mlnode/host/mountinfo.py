@@ -119,11 +119,9 @@ def parse(text: str) -> Iterator[Mount]:
         if len(fields) < at + 4 or not (fields[0].isdigit() and fields[1].isdigit()):
             continue
         options = [*fields[5].split(","), *fields[at + 3].split(",")]
-        yield Mount(
-            number=int(fields[0]), parent=int(fields[1]), device=fields[2], root=plain(fields[3]),
-            point=plain(fields[4]), kind=fields[at + 1], source=plain(fields[at + 2]), options=tuple(options),
-            row=row,
-        )  # fmt: skip
+        root, point, source = plain(fields[3]), plain(fields[4]), plain(fields[at + 2])
+        numbers = int(fields[0]), int(fields[1])
+        yield Mount(*numbers, fields[2], root, point, fields[at + 1], source, tuple(options), row)
 
 
 def plain(field: str) -> str:

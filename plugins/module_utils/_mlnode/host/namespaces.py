@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import stat
 import struct
@@ -72,6 +73,7 @@ def enter(pid: int, types: Sequence[str]) -> None:
             os.close(handle)
 
 
+@functools.lru_cache(maxsize=None)
 def _libc() -> ctypes.CDLL:
     try:
         return ctypes.CDLL(None, use_errno=True)

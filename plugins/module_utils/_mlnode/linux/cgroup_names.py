@@ -50,6 +50,12 @@ _FOLDER = regex(rf"/(docker|default|k8s\.io|moby)/({_ID})(?:/|\Z)", re.ASCII)
 _PODMAN_FOLDER = regex(rf"/(libpod_parent)/(?:{_ID}/)?libpod-({_ID})(?:/|\Z)", re.ASCII)
 #: podman run --cgroups=split, which Quadlet uses: below the unit that started it
 _SPLIT = regex(rf"{_SLICES}/[^/]+\.service/(libpod)-payload-({_ID})(?:/|\Z)", re.ASCII)
+#: A pod of Podman: libpod/container_internal_linux.go, getOCICgroupPath()
+_PODMAN_POD = regex(
+    rf"(?:(?:/user\.slice/user-[0-9]{{1,10}}\.slice/user@[0-9]{{1,10}}\.service)?{_SLICES}"
+    rf"/[^/]+-libpod_pod_{_ID}\.slice|/libpod_parent/{_ID})/libpod-{_ID}",
+    re.ASCII,
+)
 #: LXC and LXD; /lxc before LXC 4.0
 _LXC = regex(r"/(?:lxc\.payload\.|lxc/)([^/]{1,64})(?:/|\Z)")
 #: systemd-nspawn, by its template unit or by a scope that it registers itself (systemd-nspawn(1))
@@ -144,6 +150,11 @@ def of_path(path: str) -> Job:
 def is_in_service(path: str) -> bool:
     """True for a container of Podman that a unit of root started in its own group."""
     return _SPLIT.match(path) is not None
+
+
+def is_in_podman_pod(path: str) -> bool:
+    """True for a container in a pod of Podman, whose containers share namespaces."""
+    return _PODMAN_POD.match(path) is not None
 
 
 def _container(match: re.Match[str]) -> Job:

@@ -256,7 +256,12 @@ def devices_of(answer: Answer) -> Mapping[str, str] | str:
     return answer.unknown or dict(answer.value)
 
 
-def _mounts(host: Host, process: JobProcess) -> list[Mount]:
+def _mounts(host: Host, process: JobProcess) -> Sequence[Mount]:
+    """The mounts that a process sees, read once for all works of a child."""
+    return host.once(f"mounts of {process.pid} since {process.started}", lambda: _mounts_read(host, process))
+
+
+def _mounts_read(host: Host, process: JobProcess) -> list[Mount]:
     path = f"/proc/{process.pid}/mountinfo"
     content, whole = host.beginning(path, _MOST_MOUNTS, _SECONDS)
     if not whole:

@@ -25,7 +25,7 @@ NAMESPACES = ("net", "mnt", "pid", "ipc", "uts")
 #: Fields of /proc/PID/stat after the name (proc_pid_stat(5): 4, ppid; 22, starttime)
 _PARENT, _STARTED = 4 - 3, 22 - 3
 #: Identity for file access is the last number (filesystem UID) of Uid and Gid
-_STATUS = regex(r"^(Uid|Gid|Groups):[ \t]*([0-9 \t]*)$", re.MULTILINE | re.ASCII)
+_NUMBER = regex(r"[0-9]+\Z", re.ASCII)
 #: Generations between a task and its step's daemon: a launcher, a shell, a container's first process
 _MOST_PARENTS = 32
 
@@ -79,9 +79,17 @@ def with_devices(host: Host) -> Seen:
     """All processes with a device. Raises HostError if no processes can be read."""
     processes: list[JobProcess] = []
 
-    def process(pid: int, name: str) -> None:
-        devices = jobs.devices(host, pid, name)
-        processes.extend([_read(host, pid, name, devices)] if devices else [])
+    def process(pid: int) -> None:
+        # Most processes of a node hold no device: their names are not read.
+        try:
+            devices = jobs.held(host, pid)
+        except HostError:
+            if jobs.is_program_of_jobs(jobs.name_of(host, pid)):
+                raise
+            return
+        if devices:
+            holder = _read(host, pid, devices)
+            processes.extend([holder] if jobs.is_program_of_jobs(holder.name) else [])
 
     unseen = jobs.each(host, process)
     return Seen(tuple(processes), unseen)
@@ -92,11 +100,11 @@ def chosen(host: Host, choice: Choice) -> Seen:
     processes: list[JobProcess] = []
     met: dict[tuple[str, str], list[int]] = {}
 
-    def process(pid: int, name: str) -> None:
-        hits = _hits(host, pid, name, choice)
+    def process(pid: int) -> None:
+        hits = _hits(host, pid, choice)
         if hits:
             with _met(met, hits, pid):
-                processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+                processes.append(_chosen(host, pid))
 
     if choice.by_group:
         unseen = jobs.each(host, process)
@@ -127,22 +135,26 @@ def _of_pids(
     for pid in dict.fromkeys(pids):
         try:
             with _met(met, [("pids", str(pid))], pid):
-                name = jobs.name_of(host, pid)
-                processes.append(_read(host, pid, name, jobs.devices(host, pid, name)))
+                processes.append(_chosen(host, pid))
         except HostError as error:
             unseen += [] if jobs.is_gone(error) else [str(error)]
     return tuple(unseen)
 
 
-def _hits(host: Host, pid: int, name: str, choice: Choice) -> list[tuple[str, str]]:
+def _chosen(host: Host, pid: int) -> JobProcess:
+    """Raises HostError."""
+    return _read(host, pid, jobs.devices(host, pid, jobs.name_of(host, pid)))
+
+
+def _hits(host: Host, pid: int, choice: Choice) -> list[tuple[str, str]]:
     """The choices that a process meets. A step's daemon belongs to Slurm and not to the job."""
     hits = [("pids", str(pid))] if pid in choice.pids else []
     if not choice.by_group:
         return hits
     group = cgroup_names.parse(host.text(f"/proc/{pid}/cgroup"))
-    if name == jobs.STEP_NAME and group.job.kind == cgroup_names.SLURM:
+    if group.job.kind == cgroup_names.SLURM and jobs.name_of(host, pid) == jobs.STEP_NAME:
         return hits
-    job = _job(host, _birth(host, pid)[1], group) if choice.slurm_jobs else group.job
+    job = _job(host, _birth(host, pid).parent, group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
         ("cgroups", choice.cgroups, partial(_is_below, cgroup_names.paths(group.text))),
         ("containers", choice.containers, lambda word: _is_container(job, word)),
@@ -166,10 +178,10 @@ def _is_container(job: Job, word: str) -> bool:
 _UNSURE = (cgroup_names.UNIT, cgroup_names.SESSION, cgroup_names.OTHER)
 
 
-def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess:
+def _read(host: Host, pid: int, devices: Sequence[str]) -> JobProcess:
     """The work of linux/inside.py compares the start again. Raises HostError."""
     folder = f"/proc/{pid}"
-    started, parent = _birth(host, pid)
+    name, started, parent = _birth(host, pid)
     group = cgroup_names.parse(host.read(f"{folder}/cgroup"))
     group = group._replace(job=_job(host, parent, group))
     namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
@@ -179,28 +191,34 @@ def _read(host: Host, pid: int, name: str, devices: Sequence[str]) -> JobProcess
     return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, namespaces, root)
 
 
-def _birth(host: Host, pid: int) -> tuple[str, int]:
-    """Start and parent of a process. Raises HostError."""
-    fields = jobs.stat(host, pid)
+class _Birth(NamedTuple):
+    name: str
+    started: str
+    parent: int
+
+
+def _birth(host: Host, pid: int) -> _Birth:
+    """Name, start and parent of a process. Raises HostError."""
+    name, fields = jobs.stat(host, pid)
     if len(fields) <= _STARTED:
         words = f"expected {_STARTED + 1} fields, got {len(fields)}"
         raise HostError("understand", f"/proc/{pid}/stat", None, words)
-    return fields[_STARTED], int(fields[_PARENT])
+    return _Birth(name, fields[_STARTED], int(fields[_PARENT]))
 
 
 def start_of(host: Host, pid: int) -> str:
     """Raises HostError."""
-    return _birth(host, pid)[0]
+    return _birth(host, pid).started
 
 
 def _ids(host: Host, pid: int) -> Ids:
     path = f"/proc/{pid}/status"
-    rows = {
-        row: [int(word) for word in text.split()] for row, text in _STATUS.findall(job_status.text(host, pid))
-    }
-    if len(rows.get("Uid", ())) != 4 or len(rows.get("Gid", ())) != 4:  # real, effective, saved, filesystem
+    uids, gids, groups = (job_status.row(host, pid, name).split() for name in ("Uid", "Gid", "Groups"))
+    numbers = [*uids, *gids, *groups]
+    # real, effective, saved, filesystem
+    if len(uids) != 4 or len(gids) != 4 or not all(map(_NUMBER.match, numbers)):
         raise HostError("understand", path, None, "it has no Uid and Gid with four numbers")
-    return Ids(rows["Uid"][3], rows["Gid"][3], tuple(rows.get("Groups", ())))
+    return Ids(int(uids[3]), int(gids[3]), tuple(map(int, groups)))
 
 
 # -- Slurm without control groups ----------------------------------------------------------
@@ -225,7 +243,7 @@ def _of_step(host: Host, pid: int, generation: int) -> Job | None:
     try:
         is_step = jobs.name_of(host, pid) == jobs.STEP_NAME and _ids(host, pid).user == 0
         if not is_step or host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
-            return _of_children(host, _birth(host, pid)[1], generation + 1)
+            return _of_children(host, _birth(host, pid).parent, generation + 1)
         job = jobs.job_of_step(host.read_bytes(f"/proc/{pid}/cmdline"))
     except HostError as error:
         if jobs.is_gone(error):

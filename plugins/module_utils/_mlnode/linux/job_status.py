@@ -4,14 +4,12 @@
 
 from __future__ import annotations
 
-import re
+import functools
 
 from ..host.host import Host
 from ..model import cpulist
 from ..model.errors import HostError
-from ..model.record import NamedTuple, regex
-
-_ROWS = regex(r"^(Cpus_allowed_list|Mems_allowed_list|THP_enabled):[ \t]*(\S*)[ \t]*$", re.MULTILINE)
+from ..model.record import NamedTuple
 
 
 class Status(NamedTuple):
@@ -28,6 +26,12 @@ def text(host: Host, pid: int) -> str:
     return host.once(f"status of {pid}", lambda: host.read(_path(pid)))
 
 
+def row(host: Host, pid: int, name: str) -> str:
+    """Text after a name in the file; empty without this row. Raises HostError."""
+    # The kernel spells line ends in the name of a program (fs/proc/array.c: proc_task_name).
+    return text(host, pid).partition(f"\n{name}:")[2].partition("\n")[0].strip(" \t")
+
+
 def _path(pid: int) -> str:
     return f"/proc/{pid}/status"
 
@@ -39,13 +43,15 @@ def read(host: Host, pid: int) -> Status:
 
 def _read(host: Host, pid: int) -> Status:
     path = _path(pid)
-    rows = dict(_ROWS.findall(text(host, pid)))
     try:
-        cpus = cpulist.parse(rows.get("Cpus_allowed_list", ""))
-        nodes = cpulist.parse(rows.get("Mems_allowed_list", ""))
+        cpus, nodes = (_list(row(host, pid, name)) for name in ("Cpus_allowed_list", "Mems_allowed_list"))
     except ValueError as error:
         raise HostError("understand", path, None, str(error)) from error
     if not cpus or not nodes:
         raise HostError("understand", path, None, "it has no Cpus_allowed_list or no Mems_allowed_list")
-    huge = {"0": False, "1": True}.get(rows.get("THP_enabled", ""))
+    huge = {"0": False, "1": True}.get(row(host, pid, "THP_enabled"))
     return Status(cpus, nodes, huge)
+
+
+#: Processes of a node share few lists
+_list = functools.lru_cache(maxsize=1024)(cpulist.parse)

@@ -93,8 +93,8 @@ def look(host: Host) -> Seen:
     slurm: set[int] = set()
     other: list[str] = []
 
-    def process(pid: int, name: str) -> None:
-        words = _process(host, pid, name, slurm)
+    def process(pid: int) -> None:
+        words = _process(host, pid, slurm)
         other.extend([words] if words else [])
 
     unseen = each(host, process)
@@ -106,22 +106,22 @@ def holders(host: Host) -> Holders:
     """The processes that hold a device, in the order of their numbers. Raises HostError as look()."""
     processes: list[Holder] = []
 
-    def process(pid: int, name: str) -> None:
-        holder = _holder(host, pid, name)
+    def process(pid: int) -> None:
+        holder = _holder(host, pid, name_of(host, pid))
         processes.extend([holder] if holder.devices else [])
 
     unseen = each(host, process)
     return Holders(tuple(processes), unseen)
 
 
-def each(host: Host, process: Callable[[int, str], None]) -> tuple[str, ...]:
-    """Call process with the number and name of each process, in their order, and ignore its errors for ended
+def each(host: Host, process: Callable[[int], None]) -> tuple[str, ...]:
+    """Call process with the number of each process, in their order, and ignore its errors for ended
     processes. Returns findings about unreadable ones. Raises HostError as look()."""
     closed: list[HostError] = []
     pids = _pids(host)
     for pid in pids:
         try:
-            process(pid, name_of(host, pid))
+            process(pid)
         except HostError as error:
             if not is_gone(error):
                 closed.append(error)
@@ -136,7 +136,7 @@ def since(host: Host) -> float | None:
     for pid in _pids(host):
         try:
             if _computes(host, pid):
-                starts.append(int(stat(host, pid)[_START]) / _TICKS)
+                starts.append(int(stat(host, pid).fields[_START]) / _TICKS)
         except HostError as error:
             if not is_gone(error):
                 raise
@@ -146,7 +146,7 @@ def since(host: Host) -> float | None:
 def _computes(host: Host, pid: int) -> bool:
     slurm: set[int] = set()
     try:
-        return bool(_process(host, pid, name_of(host, pid), slurm) or slurm)
+        return bool(_process(host, pid, slurm) or slurm)
     except HostError as error:
         return not is_gone(error)
 
@@ -156,14 +156,23 @@ def name_of(host: Host, pid: int) -> str:
     return printable(host.read(f"/proc/{pid}/comm").rstrip("\n"))
 
 
-def stat(host: Host, pid: int) -> list[str]:
-    """Fields of /proc/PID/stat after the name. Raises HostError."""
+class Stat(NamedTuple):
+    """/proc/PID/stat: the name as of name_of(), and the fields after it."""
+
+    name: str
+    fields: list[str]
+
+
+def stat(host: Host, pid: int) -> Stat:
+    """Raises HostError."""
     # The name of the program, in brackets, may hold brackets and blanks itself.
-    return host.read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    head, _bracket, fields = host.read(f"/proc/{pid}/stat").rpartition(")")
+    return Stat(printable(head.partition("(")[2]), fields.split())
 
 
-def _process(host: Host, pid: int, name: str, slurm: set[int]) -> str:
+def _process(host: Host, pid: int, slurm: set[int]) -> str:
     """The finding about a process; a step of a job goes to slurm. "" for nothing."""
+    name = name_of(host, pid)
     return _step(host, pid, slurm) if name == STEP_NAME else _words(_holder(host, pid, name))
 
 
@@ -178,8 +187,16 @@ def _holder(host: Host, pid: int, name: str) -> Holder:
 def devices(host: Host, pid: int, name: str) -> tuple[str, ...]:
     """Open devices of a process; none for one of the services, and for the daemon of a job's step. Raises
     HostError."""
-    if name in _SERVICES or name == STEP_NAME:
-        return ()
+    return held(host, pid) if is_program_of_jobs(name) else ()
+
+
+def is_program_of_jobs(name: str) -> bool:
+    """False for the services, and for the daemon of a job's step."""
+    return name not in _SERVICES and name != STEP_NAME
+
+
+def held(host: Host, pid: int) -> tuple[str, ...]:
+    """Open devices of any process. Raises HostError."""
     return tuple(sorted(_held(host, pid), key=_natural))
 
 
@@ -224,13 +241,13 @@ def _held(host: Host, pid: int) -> set[str]:
                 continue
             raise
         match = _DEVICE.search(target)
-        if match and target[: match.start()] in ("", _chroot(host, pid)):
+        if match and (not match.start() or target[: match.start()] == _chroot(host, pid)):
             devices.add(match.group(1))
     return devices
 
 
 def _is_zombie(host: Host, pid: int) -> bool:
-    return stat(host, pid)[:1] == ["Z"]
+    return stat(host, pid).fields[:1] == ["Z"]
 
 
 def _chroot(host: Host, pid: int) -> str:

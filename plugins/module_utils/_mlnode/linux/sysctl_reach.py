@@ -216,11 +216,15 @@ _NAMESPACES_OF_KEYS = {
 }
 
 
-def reach(key: str, release: str = "", devconf: str = "0") -> Reach | None:
+#: In place of a release, for a kernel that is still to come, such as an image's
+NEWEST = "newest"
+
+
+def reach(key: str, release: str = NEWEST, devconf: str = "0") -> Reach | None:
     """The reach of a key in either spelling; None if it is not known.
 
-    release: of the kernel; the newest if empty. devconf: text of net.core.devconf_inherit_init_net, whose
-    default is 0.
+    release: of the kernel, as uname -r; empty if it is not known. devconf: text of
+    net.core.devconf_inherit_init_net, whose default is 0.
     """
     path = slashed(key.partition("@")[0])
     if path == "net/ipv4/ip_forward":
@@ -237,16 +241,13 @@ def reach(key: str, release: str = "", devconf: str = "0") -> Reach | None:
         return None
     change = _CHANGES.get(path)
     version = values.kernel_version(release)
+    if change and version is None and release != NEWEST:
+        return None
     if change and version and version < change.first:
         now = _of_folder(folder, name)
         # In releases that were not read, the effect is known if it is the same before and afterwards.
         return change.before if version <= change.last or (now and now.counts) else None
     return _of_folder(folder, name)
-
-
-def has_changed(key: str) -> bool:
-    """True if the reach depends on the release of the kernel."""
-    return slashed(key) in _CHANGES
 
 
 def _of_folder(folder: str, name: str) -> Reach | None:
@@ -277,7 +278,7 @@ def _of_interface(family: str, folder: str, interface: str, name: str, devconf: 
     return Reach.INHERITED if copied else Reach.OWN
 
 
-def namespace(key: str, release: str = "") -> str | None:
+def namespace(key: str, release: str = NEWEST) -> str | None:
     """The kind of namespace in which a container has its own value of a key: net, ipc, uts, pid or user; None
     if the machine has one value, and for unknown keys."""
     kind = reach(key, release)

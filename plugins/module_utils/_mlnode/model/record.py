@@ -131,7 +131,11 @@ else:
 
     def replace(item: Any, **changes: Any) -> Any:
         """See dataclasses.replace."""
-        return type(item)(**{**{name: getattr(item, name) for name in item._fields}, **changes})
+        if not changes.keys() <= {*item._fields}:
+            raise TypeError(f"{', '.join(item._fields)} are expected, not {changes!r}")
+        made = object.__new__(type(item))
+        made.__dict__.update({name: item.__dict__[name] for name in item._fields}, **changes)
+        return made
 
     def asdict(item: Any) -> dict[str, Any]:
         """Fields of an object without nested objects of this kind."""

@@ -7,14 +7,16 @@ from __future__ import annotations
 from typing import Callable, Mapping, Sequence
 
 from ...engine.declared import Declaration
+from ...host.host import Host
 from ...knobs.containers import parse, schema
 from ...knobs.containers.parse import SHM_SIZE, SYSCTLS, ULIMITS
 from ...knobs.limits import parse as limits_parse
 from ...knobs.limits.parse import LIMITS, Wanted
 from ...knobs.sysctl import parse as sysctl_parse
-from ...linux import cgroup_names
+from ...linux import cgroup_names, daemons
 from ...linux.cgroup_names import Job
-from ...model.errors import MlnodeError
+from ...linux.job_processes import JobProcess
+from ...model.errors import HostError, MlnodeError
 from ...model.record import NamedTuple
 from ...model.schema import Checked
 from ...model.setting import Setting
@@ -54,6 +56,21 @@ def declared(declarations: Sequence[Declaration], job: Job, unclear: Unclear) ->
             if topic not in defaults.topics and spec.get(topic) is not None:
                 defaults = _with(defaults._replace(topics=defaults.topics | {topic}), topic, spec)
     return defaults
+
+
+def is_newer(host: Host, declarations: Sequence[Declaration], process: JobProcess) -> bool:
+    """True if a file with these defaults has changed since the start of a process. Its container is as old,
+    or older. False if that is not known."""
+    # Only here: most jobs have no declared defaults.
+    from ...knobs.containers.kind import RUNTIMES
+
+    try:
+        started = daemons.started(host, process.pid)
+        paths = {RUNTIMES[process.job.runtime].file(declaration.name) for declaration in declarations}
+        times = [host.changed(path) for path in sorted(paths)]
+    except HostError:
+        return False
+    return started is not None and any(time is not None and time > started for time in times)
 
 
 def _spec(declaration: Declaration, unclear: Unclear) -> Checked:

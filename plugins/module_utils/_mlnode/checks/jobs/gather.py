@@ -54,6 +54,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     for group, store, answer, files in zip(groups, stores, passwords, devices):
         left = [process for process in group if not environments[process].gone]
         if left:
+            own_defaults = defaults.declared(node.declarations, group[0].job, node.unclear)
             place = Place(
                 processes=tuple(Process(process, environments[process]) for process in left),
                 network=networks.get(_nets(group[0]), own),
@@ -62,7 +63,8 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
                 sharers=sharers[_files(group[0])],
                 pod=pods.get(group[0].job.id, "") if group[0].job.kind == POD else "",
                 devices=inside.devices_of(files),
-                defaults=defaults.declared(node.declarations, group[0].job, node.unclear),
+                defaults=own_defaults,
+                older=bool(own_defaults.topics) and defaults.is_newer(node.host, node.declarations, group[0]),
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
     return _with_confs(node, made)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from ...engine.kind import Context, Facts
 from ...knobs.containers.parse import ULIMITS
@@ -57,17 +57,23 @@ def _rows(node: Node, process: Process) -> dict[str, Value]:
         text, problem = "", str(error)
     else:
         problem = ""
-    rows = {}
-    for name, limit in LIMITS.items():
-        pair = daemons.limit(text, limit.row, limit.unit)
-        if pair:
-            rows[name] = Value(text=":".join(pair))
-            process.values.update(zip(_KEYS[name], pair))
-        else:
-            why = problem or f"{path} has no {limit.row}"
-            rows[name] = Value(unreadable=why)
-            process.unknown.update(dict.fromkeys(_KEYS[name], printable(why)))
+    # Most processes of a node have the same limits.
+    pairs, known = node.host.once(f"limits in {text}", lambda: _parsed(text))
+    process.values.update(pairs)
+    rows = {**known}
+    for name in LIMITS.keys() - known.keys():
+        why = problem or f"{path} has no {LIMITS[name].row}"
+        rows[name] = Value(unreadable=why)
+        process.unknown.update(dict.fromkeys(_KEYS[name], printable(why)))
     return rows
+
+
+def _parsed(text: str) -> tuple[dict[str, str], dict[str, Value]]:
+    """Values for the document, and limit → its text."""
+    pairs = {name: daemons.limit(text, limit.row, limit.unit) for name, limit in LIMITS.items()}
+    found = {name: pair for name, pair in pairs.items() if pair}
+    keyed = {key: word for name, pair in found.items() for key, word in zip(_KEYS[name], pair)}
+    return keyed, {name: Value(text=":".join(pair)) for name, pair in found.items()}
 
 
 def _limit(place: Place, limit: Limit, want: Wanted, rows: dict[int, dict[str, Value]]) -> Iterator[Check]:
@@ -117,6 +123,12 @@ def _fits(amount: Amount, want: Wanted) -> bool:
 def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
     """Limit → its declared amount for this job."""
     scope, service = _scope(place)
+    domains = _domains(place, scope)
+    key = f"declared limits of {scope} {service} {domains}"
+    return {**node.host.once(key, lambda: _declared(node, scope, service, domains)), **place.defaults.ulimits}
+
+
+def _declared(node: Node, scope: str, service: str, domains: Sequence[str]) -> dict[str, Wanted]:
     amounts_wanted: dict[str, Wanted] = {}
     for declaration in node.declarations:
         try:
@@ -124,14 +136,14 @@ def _wanted(place: Place, node: Node) -> dict[str, Wanted]:
             context = Context(node.host, Facts(node.host), declaration.name, spec=spec)
             for setting in parse.parse(spec):
                 of_scope, domain, limit = parse.taken_apart(setting.key)
-                if of_scope == scope and domain in _domains(place, scope):
+                if of_scope == scope and domain in domains:
                     amounts = auto.resolved(setting, context)
                     amount = amounts.get(service, amounts.get(ALL))
                     if amount is not None:
                         amounts_wanted[limit.name] = amount
         except MlnodeError as error:
             node.unclear(declaration, kind.KIND, error)
-    return {**amounts_wanted, **place.defaults.ulimits}
+    return amounts_wanted
 
 
 def _domains(place: Place, scope: str) -> tuple[str, ...]:

@@ -61,7 +61,8 @@ class Place:
     own: types of its namespaces that are not the node's. sharers: processes with a device that have the same
     root folder. pod: NAMESPACE/NAME of a pod, if the node knows it. confs: path of a file of NCCL → its
     content, the first in force first. devices: device file of its /dev → MAJOR:MINOR, or why they are not
-    known. defaults: declared for new containers of its runtime. values, unknown: for a comparison with other
+    known. defaults: declared for new containers of its runtime. older: its first process was started before
+    the files of these defaults were last changed. values, unknown: for a comparison with other
     places of the job, or why there is no value.
     """
 
@@ -74,6 +75,7 @@ class Place:
     confs: Mapping[str, Value] = field(default_factory=dict)
     devices: Mapping[str, str] | str = field(default_factory=dict)
     defaults: Defaults = Defaults()
+    older: bool = False
     values: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
 

@@ -80,6 +80,8 @@ _NOTHING = Rank(None, None, None)
 
 
 def _rank(variables: Mapping[str, str | None], names_of: tuple[str, ...]) -> Rank:
+    if variables.keys().isdisjoint(names_of):
+        return _NOTHING
     step = values.number(variables.get(_STEP))
     if names_of == _SLURM and (step is None or step >= _SPECIAL_STEPS):
         return _NOTHING

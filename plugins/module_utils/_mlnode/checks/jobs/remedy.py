@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Remedies, by the runtime of a job: in the words of its manual, for one container and for all new ones.
 
-Sources: podman-run(1), containers.conf(5); docker run, Docker daemon configuration; crio.conf(5); Kubernetes,
-Using sysctls in a cluster, and Volumes (emptyDir); slurm.conf(5); systemd.exec(5); limits.conf(5);
-lxc.container.conf(5); LXD, Instance options; systemd.nspawn(5).
+Sources: podman-run(1), podman-pod-create(1), podman-systemd.unit(5), containers.conf(5); docker run, Docker
+daemon configuration; crio.conf(5); Kubernetes, Using sysctls in a cluster, and Volumes (emptyDir);
+slurm.conf(5); systemd.exec(5); limits.conf(5); lxc.container.conf(5); LXD, Instance options;
+systemd.nspawn(5).
 """
 
 from __future__ import annotations
@@ -54,12 +55,29 @@ def _all(place: Place, topic: str) -> str:
     return _DECLARED if topic in place.defaults.topics else _ALL
 
 
+def _older(place: Place, topic: str) -> str:
+    """The remedy for a container that was made before a declared default; empty for any other."""
+    if not place.older or topic not in place.defaults.topics:
+        return ""
+    unit = ", by a restart of its unit" if cgroup_names.is_in_service(place.first.group.path) else ""
+    return f"create it again{unit}: the defaults of its runtime have changed since its start"
+
+
+def _podman(place: Place, options: str, shared: bool = False) -> str:
+    """shared: the containers of a pod have it in common."""
+    if shared and cgroup_names.is_in_podman_pod(place.first.group.path):
+        return f"podman pod create {options}, for the pod that it is in"
+    if cgroup_names.is_in_service(place.first.group.path):
+        return f"PodmanArgs={options} in the Quadlet file of its unit, or podman run {options} in the unit"
+    return f"podman run {options}"
+
+
 def sysctl(place: Place, key: str, value: str, type_: str) -> str:
     """type_: of the namespace that has the value."""
     setting, more = word(f"{key}={value}"), _all(place, SYSCTLS)
     by_hand = f"nsenter --{type_}=/proc/{place.first.pid}/ns/{type_} sysctl -w {setting}"
     advice = {
-        PODMAN: f"podman run --sysctl {word(csv_field(f'{key}={value}'))}{more}",
+        PODMAN: _podman(place, f"--sysctl {word(csv_field(f'{key}={value}'))}", shared=True) + more,
         DOCKER: f"docker run --sysctl {setting}; dockerd has no default for it: see mlnode render docker-run",
         CONTAINERD: f"nerdctl run --sysctl {setting}",
         CRIO: f"default_sysctls = [\"{key}={value}\"] in /etc/crio/crio.conf.d{more}",
@@ -71,7 +89,7 @@ def sysctl(place: Place, key: str, value: str, type_: str) -> str:
         LXC: f"lxc.sysctl.{key} = {value} in its configuration; with LXD, linux.sysctl.{key}",
         NSPAWN: f"in /etc/sysctl.d of the container: {key} = {value}",
     }  # fmt: skip
-    return advice.get(form(place), f"in its namespace: {by_hand}")
+    return _older(place, SYSCTLS) or advice.get(form(place), f"in its namespace: {by_hand}")
 
 
 def limit(place: Place, limit: Limit, amount: Amount) -> str:
@@ -80,10 +98,11 @@ def limit(place: Place, limit: Limit, amount: Amount) -> str:
     more = _all(place, ULIMITS)
     name, systemd = limit.name, f"{limit.key}={amount.in_systemd()}"
     of_crio = f'default_ulimits = ["{name}={soft}:{hard}"] in /etc/crio/crio.conf.d{more}'
-    if form(place) == POD and place.first.job.runtime == CRIO:
-        return of_crio
+    older = _older(place, ULIMITS)
+    if older or (form(place) == POD and place.first.job.runtime == CRIO):
+        return older or of_crio
     advice = {
-        PODMAN: f"podman run {option}{more}",
+        PODMAN: _podman(place, option) + more,
         DOCKER: f"docker run {option}{more}",
         CONTAINERD: f"nerdctl run {option}; for all new containers {systemd} for containerd",
         CRIO: of_crio,
@@ -105,19 +124,19 @@ def shm(place: Place, size: str) -> str:
         return f"it shares the node's /dev/shm: {by_hand}"
     more = _all(place, SHM_SIZE)
     advice = {
-        PODMAN: f"podman run --shm-size={size} or --ipc=host{more}",
+        PODMAN: _podman(place, f"--shm-size={size}", shared=True) + f" or --ipc=host{more}",
         DOCKER: f"docker run --shm-size={size} or --ipc=host{more}",
         CONTAINERD: f"nerdctl run --shm-size={size} or --ipc=host",
         POD: f"mount an emptyDir {{medium: Memory}} at /dev/shm of the pod{_RENDER_POD}",
         CRIO: f"mount an emptyDir {{medium: Memory}} at /dev/shm of the pod{_RENDER_POD}",
         LXC: f"lxc.mount.entry = tmpfs dev/shm tmpfs size={size},create=dir 0 0",
     }
-    return advice.get(form(place), by_hand)
+    return _older(place, SHM_SIZE) or advice.get(form(place), by_hand)
 
 
 def nccl_file(place: Place) -> str:
     advice = {
-        PODMAN: "podman run -v /etc/nccl.conf:/etc/nccl.conf:ro",
+        PODMAN: _podman(place, "-v /etc/nccl.conf:/etc/nccl.conf:ro"),
         DOCKER: "docker run -v /etc/nccl.conf:/etc/nccl.conf:ro",
         CONTAINERD: "nerdctl run -v /etc/nccl.conf:/etc/nccl.conf:ro",
         POD: f"mount /etc/nccl.conf of the node as a hostPath volume of type File{_RENDER_POD}",
@@ -182,7 +201,7 @@ def cpus(place: Place, nodes: Sequence[int] = ()) -> str:
     """nodes: NUMA nodes of the GPU; empty for more CPUs of any node."""
     number = str(nodes[0]) if len(nodes) == 1 else "N"
     advice = {
-        PODMAN: f"podman run --cpuset-cpus=LIST --cpuset-mems={number}",
+        PODMAN: _podman(place, f"--cpuset-cpus=LIST --cpuset-mems={number}"),
         DOCKER: f"docker run --cpuset-cpus=LIST --cpuset-mems={number}",
         CONTAINERD: f"nerdctl run --cpuset-cpus=LIST --cpuset-mems={number}",
         POD: "integer CPU requests equal to limits in the pod, and cpuManagerPolicy: static with "
@@ -211,7 +230,7 @@ def hugetlb(place: Place, size: str) -> str:
 
 def swappiness(place: Place, value: str, path: str) -> str:
     advice = {
-        PODMAN: f"podman run --memory-swappiness={value}",
+        PODMAN: _podman(place, f"--memory-swappiness={value}"),
         DOCKER: f"docker run --memory-swappiness={value}",
     }
     return advice.get(form(place), f"echo {value} > {path}")
@@ -219,7 +238,7 @@ def swappiness(place: Place, value: str, path: str) -> str:
 
 def rdma_devices(place: Place) -> str:
     advice = {
-        PODMAN: "podman run --device=/dev/infiniband",
+        PODMAN: _podman(place, "--device=/dev/infiniband"),
         DOCKER: "docker run --device=/dev/infiniband",
         CONTAINERD: "nerdctl run --device=/dev/infiniband",
         POD: "the resource of the RDMA or SR-IOV device plugin in resources.limits, once for each rail",
@@ -231,7 +250,7 @@ def rdma_devices(place: Place) -> str:
 
 def gids(place: Place) -> str:
     advice = {
-        PODMAN: "podman run --network=host, without --sysctl net.*",
+        PODMAN: _podman(place, "--network=host", shared=True) + ", without --sysctl net.*",
         DOCKER: "docker run --network=host, without --sysctl net.*",
         CONTAINERD: "nerdctl run --network=host, without --sysctl net.*",
         POD: "hostNetwork: true, or a secondary network on each rail (Multus with SR-IOV or macvlan)",

@@ -133,7 +133,7 @@ def _advice(place: Place, node: Node, own: Own) -> str:
         return remedy.NODE
     setting = own.setting
     advice = remedy.sysctl(place, setting.key, setting.want or "", own.type)
-    here = node.host.value(setting.path).text
+    here = node.host.once(f"{setting.path} of the node", lambda: node.host.value(setting.path)).text
     if sysctl_reach.reach(setting.key) is Reach.INHERITED and here is not None and _fits(setting, here):
         return f"start it again, as a new namespace copies the node's value; or {advice}"
     return advice

@@ -10,6 +10,7 @@ from typing import Collection, Iterable, Mapping, Sequence
 from ...engine import declared
 from ...engine.kind import Context
 from ...linux import sysctl_d, sysctl_values
+from ...linux.sysctl_reach import NEWEST
 from ...model import schema, values
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
@@ -54,7 +55,7 @@ def resolved(setting: Setting, context: Context, spec: Checked, runtime: str) ->
             return asked._replace(invalid=f"{', '.join(equals)}: podman takes no = in a value: remove it")
         return asked._replace(refusal=_closed(asked.values, context, spec, runtime)[1])
     host, live = context.host, context.runtime
-    release = context.facts.kernel_release() if live else ""
+    release = context.facts.kernel_release() if live else NEWEST
     devconf = containers.devconf(host) if live else "0"
     shared = share(declared.expected(host), runtime, release, devconf)
     if topic == ULIMITS:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from ...linux import sysctl_reach
-from ...linux.sysctl_reach import Reach
+from ...linux.sysctl_reach import NEWEST, Reach
 from ...model import schema, strict_json
 from ...model.errors import DeclarationError
 from ...model.schema import Checked, Option
@@ -117,9 +117,9 @@ def sysctls(given: Checked) -> dict[str, str]:
     return {setting.key: setting.want or "" for setting in sorted(settings, key=lambda item: item.key)}
 
 
-def shared(key: str, release: str = "") -> str:
-    """Why a container cannot have a different value; empty if it can, or if this is unknown. release: of the
-    kernel; the newest if empty."""
+def shared(key: str, release: str = NEWEST) -> str:
+    """Why a container cannot have a different value; empty if it can, or if this is unknown. release: as for
+    sysctl_reach.reach()."""
     known = sysctl_reach.reach(key, release)
     return _WHY.get(known, "") if known else ""
 

@@ -8,7 +8,7 @@ from typing import Iterable, Mapping
 
 from ...engine.declared import Declaration
 from ...linux import sysctl_reach
-from ...linux.sysctl_reach import Reach
+from ...linux.sysctl_reach import NEWEST, Reach
 from ...model.errors import MlnodeError
 from ...model.record import NamedTuple
 from ...model.schema import Checked
@@ -42,7 +42,7 @@ class Share(NamedTuple):
 
 
 def share(
-    declarations: Iterable[Declaration], runtime: str = "", release: str = "", devconf: str = "0"
+    declarations: Iterable[Declaration], runtime: str = "", release: str = NEWEST, devconf: str = "0"
 ) -> Share:
     """The values of all declarations of a node for its containers. A faulty area counts as not declared,
     because its own run reports the fault.

@@ -20,10 +20,7 @@ _REMEDY_IPC = "; set it for the container, or use the host's IPC namespace"
 
 def reach(host: Host, key: str) -> Reach | None:
     """The reach of a key with the running kernel and its present values; None if it is not known."""
-    release = host.value(_RELEASE).text
-    if release is None and sysctl_reach.has_changed(key):
-        return None
-    return sysctl_reach.reach(key, release or "", devconf(host))
+    return sysctl_reach.reach(key, host.value(_RELEASE).text or "", devconf(host))
 
 
 def devconf(host: Host) -> str:

@@ -9,7 +9,7 @@ import re
 import pytest
 from mlnode.knobs.sysctl.info import INFO
 from mlnode.linux import sysctl_table
-from mlnode.linux.sysctl_reach import _CHANGES, _FOLDERS, _KEYS, Reach, namespace, reach
+from mlnode.linux.sysctl_reach import _CHANGES, _FOLDERS, _KEYS, NEWEST, Reach, namespace, reach
 
 #: States that nobody declares, and a name whose program decides
 UNKNOWN = {
@@ -117,7 +117,10 @@ def test_the_reach_and_the_namespace_of_a_key(key: str, expected: Reach | None, 
         ("net.ipv4.route.min_pmtu", "6.1.0", Reach.OWN),
         ("kernel.pid_max", "6.12.0", Reach.GLOBAL),
         ("kernel.pid_max", "6.18.0", Reach.OUTER),
-        ("kernel.pid_max", "no version", Reach.OUTER),
+        ("kernel.pid_max", "no version", None),
+        ("kernel.pid_max", "", None),
+        ("kernel.pid_max", NEWEST, Reach.OUTER),
+        ("net.core.somaxconn", "", Reach.OWN),
     ],
 )
 def test_the_reach_depends_on_the_release_of_the_kernel(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 from typing import Any
 
@@ -106,6 +107,34 @@ def test_declared_sysctls_of_containers_count_in_their_namespace(
     declare(node, sysctl={"settings": {KEY: 65535}}, containers={"sysctls": {KEY: 1024}})
     assert path in sysctls.paths(Node(node, declared.load_all(node, []), []))
     assert verdicts(node, "job_sysctl") == [("pass", "as declared")]
+
+
+_FILES = {
+    "podman": "/etc/containers/containers.conf.d/zz-mlnode-node.conf",
+    "docker": "/etc/docker/daemon.json",
+    "crio": "/etc/crio/crio.conf.d/zz-mlnode-node.conf",
+}
+
+
+@pytest.mark.parametrize("runtime", [*_FILES])
+def test_a_container_may_be_older_than_its_defaults(node: Machine, runtime: str) -> None:
+    declare(node, limits={"nofile": 65536}, containers={"ulimits": {"nofile": 65536}})
+    node.put(_FILES[runtime], "")
+    changed = int(node.changed(_FILES[runtime]) or 0)
+    node.put("/proc/stat", "btime 1000\n")
+    for seconds, older in ((-60, True), (60, False)):
+        ticks = (changed + seconds - 1000) * 100
+        process(node, 20, "python", "/dev/nvidia0", cgroup=GROUPS[runtime], nofile="1 1 ", started=ticks)
+        node.forget()
+        [check] = [check for check in run.look(node, {}).checks if check.name == "job_limit"]
+        assert check.advice.startswith("create it again: ") is older
+    process(node, 20, "python", "/dev/nvidia0", cgroup=GROUPS[runtime], nofile="1 1 ", started=0)
+    for content, error in (("btime 1000\n", errno.EIO), ("", 0), ("btime \n", 0), (b"\xff", 0)):
+        node.put("/proc/stat", content)
+        node.unreadable = {"/proc/stat": error} if error else {}
+        node.forget()
+        [check] = [check for check in run.look(node, {}).checks if check.name == "job_limit"]
+        assert "create it again" not in check.advice, "its age is not known"
 
 
 def _network(paths: list[str], text: str) -> Network:

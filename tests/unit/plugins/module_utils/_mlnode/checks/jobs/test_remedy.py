@@ -102,6 +102,59 @@ def test_a_declared_default_is_not_asked_for(topic: str) -> None:
         assert ("declare the area containers" in text) is (name != topic)
 
 
+def advice_of(here: Place) -> dict[str, str]:
+    return {
+        "sysctls": remedy.sysctl(here, "net.b", "1", "net"),
+        "ulimits": remedy.limit(here, LIMITS["memlock"], Amount(8, None)),
+        "shm_size": remedy.shm(here, "1g"),
+    }
+
+
+def in_group(here: Place, path: str) -> Place:
+    about = here.first._replace(group=Group(path, here.first.job))
+    return replace(here, processes=(Process(about, Environment({})),))
+
+
+UNIT_GROUP = f"/system.slice/vllm.service/libpod-payload-{ID}"
+
+
+@pytest.mark.parametrize("topic", ["sysctls", "ulimits", "shm_size"])
+def test_a_container_from_before_a_declared_default_is_created_again(topic: str) -> None:
+    here = replace(place("container", "podman"), defaults=Defaults(frozenset((topic,))), older=True)
+    for name, text in advice_of(here).items():
+        assert text.startswith("create it again: ") is (name == topic)
+        assert ("declare the area containers" in text) is (name != topic)
+    again = advice_of(in_group(here, UNIT_GROUP))[topic]
+    assert again.startswith("create it again, by a restart of its unit: ")
+
+
+def test_a_container_of_quadlet_has_its_options_in_a_unit() -> None:
+    advice = advice_of(in_group(place("container", "podman"), UNIT_GROUP))
+    assert advice["sysctls"].startswith("PodmanArgs=--sysctl net.b=1 in the Quadlet file of its unit, or ")
+    assert advice["ulimits"].startswith("PodmanArgs=--ulimit memlock=8:-1 in the Quadlet")
+    assert advice["shm_size"].startswith("PodmanArgs=--shm-size=1g in the Quadlet")
+
+
+@pytest.mark.parametrize(
+    ("group", "is_pod"),
+    [
+        (f"/machine.slice/machine-libpod_pod_{ID}.slice/libpod-{ID}.scope", True),
+        (f"/libpod_parent/{ID}/libpod-{ID}", True),
+        (f"/user.slice/user-7.slice/user@7.service/user.slice/user-libpod_pod_{ID}.slice/libpod-{ID}.scope",
+         True),
+        (f"/machine.slice/libpod-{ID}.scope", False),
+        (f"/libpod_parent/libpod-{ID}", False),
+        (f"/docker/{ID}/machine-libpod_pod_{ID}.slice/libpod-{ID}.scope", False),
+    ],
+)  # fmt: skip
+def test_a_pod_of_podman_has_namespaces_of_its_own(group: str, is_pod: bool) -> None:
+    advice = advice_of(in_group(place("container", "podman"), group))
+    verb = "pod create" if is_pod else "run"
+    assert advice["sysctls"].startswith(f"podman {verb} --sysctl net.b=1")
+    assert advice["shm_size"].startswith(f"podman {verb} --shm-size=1g")
+    assert advice["ulimits"].startswith("podman run --ulimit"), "limits are of each container"
+
+
 def test_the_namespace_of_a_value_is_entered() -> None:
     assert "nsenter --ipc=/proc/20/ns/ipc sysctl -w a=1" in remedy.sysctl(place("session"), "a", "1", "ipc")
 

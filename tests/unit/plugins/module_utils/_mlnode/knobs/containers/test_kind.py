@@ -428,6 +428,25 @@ def test_a_node_that_is_a_container_cannot_give_more_than_it_has(tmp_path: pathl
 RELEASE = "/proc/sys/kernel/osrelease"
 
 
+def test_an_unknown_release_leaves_out_keys_whose_reach_has_changed(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    keys = {"net.ipv4.icmp_msgs_burst": 100, "net.ipv4.tcp_fin_timeout": 30}
+    for key in keys:
+        machine.put(f"/proc/sys/{key.replace('.', '/')}", "1\n")
+    machine.put(RELEASE, "6.18.1\n")
+    declare(machine, "sysctl", {"settings": keys})
+    spec = {"sysctls": "auto", "allow": ["user_namespaces"]}
+    assert "icmp_msgs_burst=100" in look(machine, **spec)["podman.sysctls"].reading.want
+    for content, error in ((None, errno.EACCES), (None, errno.EIO), ("", 0), (b"\xff6", 0), ("next", 0)):
+        machine.forget()
+        machine.unreadable = {RELEASE: error} if error else {}
+        if content is not None:
+            machine.put(RELEASE, content)
+        row = look(machine, **spec)["podman.sysctls"]
+        assert row.reading.want == "net.ipv4.tcp_fin_timeout=30", (content, error)
+        assert "not known whether a container has its own net.ipv4.icmp_msgs_burst" in row.reading.note
+
+
 def test_older_kernels_close_files_to_user_namespaces(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman")
     machine.put(RELEASE, "5.14.0-503.el9.x86_64\n")

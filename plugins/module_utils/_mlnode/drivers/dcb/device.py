@@ -43,6 +43,12 @@ GROUPS = {
     "dcbx": Group("DCBX mode", ("mode",), frozenset({"mode"})),
 }
 
+#: Groups of a NIC with a tool of its own
+OWN = {
+    "pause": Group("pause frames beside those of ethtool", ("rx", "tx")),
+    "dcqcn": Group("DCQCN beside its RDMA driver", ("state", "cnp-dscp")),
+}
+
 
 class Device(Protocol):
     """One NIC."""

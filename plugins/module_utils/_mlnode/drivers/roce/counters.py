@@ -1,0 +1,31 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of the packet counters of RDMA ports, for all drivers.
+
+A driver's own name precedes those of the InfiniBand architecture (core/sysfs.c), which some drivers have for
+RoCE without ever counting.
+"""
+
+from __future__ import annotations
+
+from .bnxt import Bnxt
+from .ionic import Ionic
+from .irdma import Irdma
+from .mlx5 import Mlx5
+from .model import Counters
+
+#: Soft-RoCE counts NAKs and timeouts together (drivers/infiniband: sw/rxe/rxe_hw_counters.c). EFA is no RoCE
+#: (hw/efa/efa_verbs.c): its packets have the names of bnxt_re.
+_SOFT = Counters(
+    ("hw_counters/sent_pkts",),
+    ("hw_counters/rcvd_pkts",),
+    ("hw_counters/completer_retry_err", "hw_counters/rcvd_rnr_err"),
+    ("hw_counters/out_of_seq_request",),
+)
+
+ALL = (*Ionic.COUNTERS, *Bnxt.COUNTERS, *Irdma.COUNTERS, _SOFT, *Mlx5.COUNTERS)
+
+SENT = tuple(names.sent for names in ALL if names.sent)
+RECEIVED = tuple(names.received for names in ALL if names.received)
+LOST_SENT = tuple(dict.fromkeys(names.lost_sent for names in ALL if names.lost_sent))
+LOST_RECEIVED = tuple(dict.fromkeys(names.lost_received for names in ALL if names.lost_received))

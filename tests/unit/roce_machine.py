@@ -86,6 +86,10 @@ class RoceNode(QosNode):
     def load(self) -> None:
         """The RDMA driver is loaded, with its defaults."""
 
+    def kept(self) -> dict[str, str]:
+        """State of the hardware that no file shows."""
+        return {}
+
 
 # -- Broadcom, with its own driver -------------------------------------------------------------
 
@@ -178,7 +182,9 @@ class BnxtNode(RoceNode):
     def profiles(self, owned: bool) -> None:
         for name, congestion in self.congestion.items():
             congestion.owned = owned
-            text = f"bnxt_re debug info:\n\tcmdq_full_dbg_cnt : 0\n\tfw_service_prof_type_sup : {int(owned)}\n"
+            text = (
+                f"bnxt_re debug info:\n\tcmdq_full_dbg_cnt : 0\n\tfw_service_prof_type_sup : {int(owned)}\n"
+            )
             self.put(f"{DEBUG}/bnxt_re/{name}/info", text)
 
     def _show(self, device: str) -> None:
@@ -214,9 +220,8 @@ class BnxtNode(RoceNode):
             raise HostError(f"write {value!r} to", path, error.errno) from error
         self._show(device)
 
-    def memory(self) -> dict[str, str]:
-        found: dict[str, str] = super().memory()  # type: ignore[misc]
-        return {**found, **{name: repr(one.hardware) for name, one in self.congestion.items()}}
+    def kept(self) -> dict[str, str]:
+        return {name: repr(one.hardware) for name, one in self.congestion.items()}
 
 
 class BnxtKernelNode(RoceNode):
@@ -261,6 +266,9 @@ class IrdmaNode(RoceNode):
             shutil.rmtree(self.root + path)
         else:
             super().remove_folder_if_empty(path, may_stay)
+
+    def kept(self) -> dict[str, str]:
+        return {name: str(value) for name, value in self.dcqcn.items()}
 
     def write_kernel(self, path: str, value: str) -> None:
         if path.startswith(f"{IRDMA_CONFIG}/"):
@@ -417,7 +425,7 @@ class IonicNode(RoceNode):
             card = self.cards[options["--roce-device"]]
             if "dcqcn" not in card.silent:
                 card.enabled = "--disable" not in words
-                card.cnp = int(options.get("--cnp-dscp", card.cnp))
+                card.cnp = int(options.get("--cnp-dscp", card.cnp)) if card.enabled else 0
             return ""
         if "--classification-type" in words:
             assert "-p" not in words
@@ -441,9 +449,8 @@ class IonicNode(RoceNode):
                     card.dscps[dscp] = int(options["--priority"])
         return ""
 
-    def memory(self) -> dict[str, str]:
-        found: dict[str, str] = super().memory()  # type: ignore[misc]
-        return {**found, **{name: repr(card) for name, card in self.cards.items()}}
+    def kept(self) -> dict[str, str]:
+        return {name: repr(card) for name, card in self.cards.items()}
 
 
 #: Name → node

@@ -108,7 +108,9 @@ class Files(NicFiles):
 
 def _closed(place: Place) -> str:
     """Reason why a field is read-only; "" if it can be set."""
-    return f"{place.path} is read-only" if Files.GROUPS[place.group].read_only.intersection(place.fields) else ""
+    return (
+        f"{place.path} is read-only" if Files.GROUPS[place.group].read_only.intersection(place.fields) else ""
+    )
 
 
 _EIGHT = regex(r"[0-7](/[0-7]){7}\Z", re.ASCII)

@@ -184,9 +184,7 @@ def _set_dscps(wanted: Mapping[str, str], port: str, _device: str) -> list[tuple
             raise ValueError(f"DSCP {dscp} needs one priority, got {priority}")
         by_priority.setdefault(priority, []).append(dscp)
     head = ("update", "qos", "-p", port, "dscp-to-priority")
-    return [
-        (*head, "--dscp", ",".join(dscps), "--priority", number) for number, dscps in by_priority.items()
-    ]
+    return [(*head, "--dscp", ",".join(dscps), "--priority", number) for number, dscps in by_priority.items()]
 
 
 def _set_trust(wanted: Mapping[str, str], _port: str, _device: str) -> list[tuple[str, ...]]:

@@ -30,9 +30,7 @@ from .model import Answer, Counters, Knob, Nic, RoceDriver
 
 _CONFIG = "/sys/kernel/config/bnxt_re"
 _DEBUG = "/sys/kernel/debug"
-_NEITHER = (
-    "there is neither configfs bnxt_re, of Broadcom's driver package, nor cc_config in debugfs, of newer kernels"
-)
+_NEITHER = "there is neither configfs bnxt_re, of Broadcom's driver package, nor cc_config in debugfs, of newer kernels"
 _ENABLE, _MARKING, _DSCP, _PRIORITY = "ecn", "ecn-marking", "cnp-dscp", "cnp-priority"
 
 #: File here → staged file; its name in brackets in `apply`

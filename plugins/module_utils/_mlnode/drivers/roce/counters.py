@@ -8,6 +8,9 @@ RoCE without ever counting.
 
 from __future__ import annotations
 
+from typing import Sequence
+
+from ...host.host import Host
 from .bnxt import Bnxt
 from .ionic import Ionic
 from .irdma import Irdma
@@ -29,3 +32,10 @@ SENT = tuple(names.sent for names in ALL if names.sent)
 RECEIVED = tuple(names.received for names in ALL if names.received)
 LOST_SENT = tuple(dict.fromkeys(names.lost_sent for names in ALL if names.lost_sent))
 LOST_RECEIVED = tuple(dict.fromkeys(names.lost_received for names in ALL if names.lost_received))
+
+
+def paths(host: Host, port: str, sets: Sequence[Sequence[str]]) -> list[str]:
+    """Files of the first set that a port has as a whole; empty if it has none. port: its folder in sysfs.
+    Raises HostError."""
+    every = ([f"{port}/{name}" for name in names] for names in sets)
+    return next((names for names in every if all(host.exists(path) for path in names)), [])

@@ -52,7 +52,7 @@ class Ionic(RoceDriver):
         if not nic.ports:
             return Answer(lacks=model.NO_DEVICE)
         field, want = ("state", "on") if group == model.ECN else ("cnp-dscp", str(value))
-        return Answer((Knob(f"/dcb/{nic.name}/dcqcn/{field}", want),))
+        return Answer((Knob(f"/dcb/{nic.name}/dcqcn/{field}", want, "dcqcn"),))
 
     def remark(self, group: str) -> str:
         if group == "trust":

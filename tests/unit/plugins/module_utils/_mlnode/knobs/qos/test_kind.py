@@ -508,7 +508,9 @@ def test_what_a_person_would_type(host: QosNode) -> None:
         "cma_roce_tos -d mlx5_0 -p 1 -t 106",
         "echo 106 > /sys/class/infiniband/mlx5_0/tc/1/traffic_class",
     ]
-    assert qos_switch.commands(host, plan(host, rule(pfc=[])).rows) == ["dcb pfc set dev eth2 prio-pfc all:off"]
+    assert qos_switch.commands(host, plan(host, rule(pfc=[])).rows) == [
+        "dcb pfc set dev eth2 prio-pfc all:off"
+    ]
 
 
 # -- odd NICs ------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.fixtures.hardware import Function, Nic, Rdma, Vectors
@@ -367,9 +366,10 @@ class IonicNode(RoceNode):
         by_priority: dict[int, list[int]] = {}
         for dscp, priority in card.dscps.items():
             by_priority.setdefault(priority, []).append(dscp)
+        masks = {number: sum(1 << dscp for dscp in dscps) for number, dscps in by_priority.items()}
         bitmap = [
-            f"    DSCP bitmap               : {sum(1 << dscp for dscp in dscps):#018x} ==> priority : {number}\n"
-            for number, dscps in sorted(by_priority.items())
+            f"    DSCP bitmap               : {masks[number]:#018x} ==> priority : {number}\n"
+            for number in sorted(masks)
         ]
         listed = [
             f"    DSCP                      : {ranges(dscps)} ==> priority : {number}\n"

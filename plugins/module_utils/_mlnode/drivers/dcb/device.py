@@ -43,10 +43,10 @@ GROUPS = {
     "dcbx": Group("DCBX mode", ("mode",), frozenset({"mode"})),
 }
 
-#: Groups of a NIC with a tool of its own
+#: Groups of a NIC that nicctl sets
 OWN = {
-    "pause": Group("pause frames beside those of ethtool", ("rx", "tx")),
-    "dcqcn": Group("DCQCN beside its RDMA driver", ("state", "cnp-dscp")),
+    "pause": Group("second kind of pause frames", ("rx", "tx")),
+    "dcqcn": Group("DCQCN in its tool", ("state", "cnp-dscp")),
 }
 
 

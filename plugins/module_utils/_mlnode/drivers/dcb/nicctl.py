@@ -99,10 +99,10 @@ def priorities(port: Port) -> dict[int, int]:
         if name == "DSCP":
             match = _MAPPED.match(text)
             if match is None:
-                raise ValueError(f"{text[:60]!r} is no map of DSCPs")
+                raise ValueError(f"{text[:60]!r} does not map DSCPs")
             for low, high in number_ranges(match.group(1).replace(" ", "")) or ():
                 if high not in DSCPS:
-                    raise ValueError(f"{high} is no DSCP")
+                    raise ValueError(f"expected a DSCP from 0 to 63, got {high}")
                 mapped.update(dict.fromkeys(range(low, high + 1), int(match.group(2))))
     if {*mapped} != {*DSCPS}:
         raise ValueError(f"it shows the priority of {len(mapped)} of 64 DSCPs")
@@ -162,7 +162,7 @@ def dcqcn(text: str) -> dict[str, Dcqcn]:
 
 
 def commands(group: str, wanted: Mapping[str, str], port: str, device: str) -> list[tuple[str, ...]]:
-    """Arguments of nicctl that set these values. Raises ValueError for values that it has no word for."""
+    """Arguments of nicctl that set these values. Raises ValueError for values that it cannot set."""
     return _COMMANDS[group](wanted, port, device)
 
 
@@ -198,7 +198,7 @@ def _set_dcqcn(wanted: Mapping[str, str], _port: str, device: str) -> list[tuple
     lines = []
     if wanted.get("state") == _ON:
         lines.append((*head, *_DCQCN))
-    if _OFF == wanted.get("state") or wanted.get("cnp-dscp") == NONE:
+    if wanted.get("state") == _OFF or wanted.get("cnp-dscp") == NONE:
         return [(*head, "--disable")]
     if "cnp-dscp" in wanted:
         lines.append((*head, "--cnp-dscp", wanted["cnp-dscp"]))
@@ -282,7 +282,7 @@ class Nicctl:
         return {way: _ON if on and kind != "pfc" else _OFF for way, on in ways.items()}
 
     def _set_pause(self, wanted: Mapping[str, str]) -> None:
-        """With ethtool, which makes the type `link` (pensando/ionic/ionic_ethtool.c: ionic_set_pauseparam)."""
+        """With ethtool, which makes the type link (pensando/ionic/ionic_ethtool.c: ionic_set_pauseparam)."""
         if dict(self.get("pause")) != dict(wanted):
             path = f"/ethtool/{self._nic}/pause/{','.join(wanted)}"
             self._host.write_kernel(path, " ".join(wanted.values()))

@@ -31,7 +31,7 @@ def _installed(host: Host, tool: str) -> bool:
 
 
 def needs_nicctl(host: Host, nic: str) -> bool:
-    """True if the NIC's driver has no dcbnl, and a tool of its own. Raises HostError."""
+    """True if the NIC's driver lacks dcbnl, and nicctl replaces it. Raises HostError."""
     return host.link_target(f"/sys/class/net/{nic}/device/driver").rpartition("/")[2] == nicctl.DRIVER
 
 
@@ -52,7 +52,7 @@ def device(host: Host, nic: str) -> Device:
 
 
 def commands(host: Host, nic: str, group: str, wanted: Mapping[str, str]) -> list[Sequence[str]] | None:
-    """Equivalent commands of a NIC with a tool of its own; None for dcb. Raises HostError."""
+    """Equivalent commands of a NIC that nicctl sets; None for dcb. Raises HostError."""
     if not needs_nicctl(host, nic):
         return None
     if group == "pause":

@@ -9,11 +9,11 @@ bnxt_re/configfs.c):
 * A value is staged and takes effect with a write of 0x1 to `apply`. A read of `apply` shows the values of the
   hardware; a read of the value's own file shows the staged one.
 * `apply` without congestion control sets the CNP's DSCP and priority to 0. Without a service profile it also
-  empties the firmware's table of DSCPs, and enters those of RoCE and CNP that are staged.
+  empties the firmware's table of DSCPs, and enters the staged ones of RoCE and CNP.
 * With a service profile, the CNP has the priority of its traffic class in the firmware: a write is EINVAL.
 
-The kernel's own driver has cc_config in debugfs, decimal, of which a write that the firmware rejects succeeds
-(drivers/infiniband/hw/bnxt_re/debugfs.c: the result of bnxt_qplib_modify_cc is ignored).
+The kernel's own driver has cc_config in debugfs, with decimal numbers. A write succeeds even if the firmware
+rejects it (drivers/infiniband/hw/bnxt_re/debugfs.c: the result of bnxt_qplib_modify_cc is ignored).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .model import Answer, Counters, Knob, Nic, RoceDriver
 
 _CONFIG = "/sys/kernel/config/bnxt_re"
 _DEBUG = "/sys/kernel/debug"
-_NEITHER = "there is neither configfs bnxt_re, of Broadcom's driver package, nor cc_config in debugfs, of newer kernels"
+_NEITHER = "there is neither configfs bnxt_re (Broadcom's package) nor cc_config in debugfs (newer kernels)"
 _ENABLE, _MARKING, _DSCP, _PRIORITY = "ecn", "ecn-marking", "cnp-dscp", "cnp-priority"
 
 #: File here → staged file; its name in brackets in `apply`
@@ -42,7 +42,7 @@ _STAGED = {
 }
 #: File here → file in debugfs (bnxt_re_cc_gen0_name)
 _KERNELS = {_ENABLE: "enable_cc", _MARKING: "tos_ecn", _DSCP: "alt_vlan_dscp", _PRIORITY: "alt_vlan_pcp"}
-#: Staged again with each change: `apply` removes what is not staged from the firmware's table
+#: Staged again with each change: `apply` removes all other DSCPs from the firmware's table
 _TABLE = ("roce_dscp", "roce_prio", "cnp_dscp", "cnp_prio")
 #: Greatest value: one bit, ECT(0), six bits of DSCP, three of priority
 _MOST = {_ENABLE: 1, _MARKING: 2, _DSCP: 63, _PRIORITY: 7}
@@ -114,7 +114,7 @@ class Bnxt(RoceDriver):
                 tuple(Knob(path, str(value), device=device) for path, device in files[_GROUPS[group]])
             )
         knobs = [Knob(path, "1", "enable", device) for path, device in files[_ENABLE]]
-        # Packets without ECT are dropped in congestion, not marked; ECT(0) and ECT(1) are equal (RFC 3168, 5).
+        # Packets without ECT are dropped in congestion, not marked; ECT(0) equals ECT(1) (RFC 3168, 5).
         for path, device in files[_MARKING]:
             now = host.value(path).text
             knobs.append(Knob(path, now if now in ("1", "2") else "1", "marking", device))
@@ -174,7 +174,7 @@ def profile(host: Host, device: str) -> bool:
     if value.unreadable is not None:
         raise HostError("read", path, None, value.unreadable)
     found = _PROFILE.search(value.text or "")
-    if found is None:  # Of a virtual function
+    if found is None:  # A virtual function
         return False
     if found.group(1) not in ("0", "1"):
         raise HostError("read", path, None, f"fw_service_prof_type_sup is {found.group(1)[:20]!r}")
@@ -186,11 +186,11 @@ def _staged(host: Host, path: str) -> str:
     try:
         return str(int(text, 16))
     except ValueError as error:
-        raise HostError("read", path, None, f"{text[:40]!r} is no hexadecimal number") from error
+        raise HostError("read", path, None, f"{text[:40]!r} is not a hexadecimal number") from error
 
 
 def _stage_table(host: Host, cc: str, changed: str) -> None:
-    """Stage the values of the firmware's table as they are. The driver refuses what its firmware owns."""
+    """Stage the values of the firmware's table as they are. The driver refuses those of a profile."""
     for name in _TABLE:
         path = f"{cc}/{name}"
         if name == changed or not host.exists(path):

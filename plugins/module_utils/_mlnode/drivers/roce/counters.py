@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Names of the packet counters of RDMA ports, for all drivers.
 
-A driver's own name precedes those of the InfiniBand architecture (core/sysfs.c), which some drivers have for
-RoCE without ever counting.
+The name of a driver precedes the names of the InfiniBand architecture (core/sysfs.c): some drivers show the
+latter, and never count.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .irdma import Irdma
 from .mlx5 import Mlx5
 from .model import Counters
 
-#: Soft-RoCE counts NAKs and timeouts together (drivers/infiniband: sw/rxe/rxe_hw_counters.c). EFA is no RoCE
-#: (hw/efa/efa_verbs.c): its packets have the names of bnxt_re.
+#: Soft-RoCE counts NAKs and timeouts together (drivers/infiniband: sw/rxe/rxe_hw_counters.c). EFA has the
+#: names of bnxt_re for its packets (hw/efa/efa_verbs.c).
 _SOFT = Counters(
     ("hw_counters/sent_pkts",),
     ("hw_counters/rcvd_pkts",),

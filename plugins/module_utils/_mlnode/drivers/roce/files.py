@@ -5,7 +5,8 @@
     cm-tos           type of service of connections made by rdma_cm, 0 to 255
     cm-mode          read-only; RoCE v2 or IB/RoCE v1
     traffic-class    overrides the class of all queue pairs, or none
-    FILE             congestion control, as in FILES of the device's driver
+
+Other files are congestion control, in FILES of the device's driver.
 
 The first two are in configfs (drivers/infiniband/core/cma_configfs.c). The third file reads in another format
 than it is written (mlx5_ib of DOCA and MLNX_OFED).

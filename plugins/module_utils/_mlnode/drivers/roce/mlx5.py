@@ -33,8 +33,8 @@ class Mlx5(RoceDriver):
     LACKS = {
         model.ECN: "the kernel's own driver has no switch for ECN per priority, DOCA-OFED has one; here the "
         "firmware decides: ROCE_CC_PRIO_MASK_P1 of mlxconfig",
-        model.TRAFFIC_CLASS: "the kernel's own driver has no traffic class for all queue pairs, DOCA-OFED has "
-        "one: let the programs set theirs",
+        model.TRAFFIC_CLASS: "the kernel's own driver has no traffic class for all queue pairs, DOCA-OFED "
+        "has one: let the programs set theirs",
     }
     #: mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link. Trust reopens the channels if it
     #: changes the inline mode, as on ConnectX-4 Lx (mlx5e_set_trust_state). The others are registers.
@@ -67,7 +67,7 @@ class Mlx5(RoceDriver):
         return Answer((Knob(path, str(value)),))
 
     def _ecn(self, host: Host, nic: Nic, priorities: Any) -> Answer:
-        """Both ends: the notification point (np) marks congestion, the reaction point (rp) reduces its rate."""
+        """Both ends: the notification point (np) marks congestion, the reaction point (rp) slows down."""
         folder = f"/sys/class/net/{nic.name}/ecn"
         if not host.exists(folder):
             return Answer(lacks=self.LACKS[model.ECN])

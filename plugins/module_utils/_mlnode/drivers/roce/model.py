@@ -17,7 +17,7 @@ NO_DEVICE = "there is no RDMA device on it"
 
 
 class Nic(NamedTuple):
-    """An interface. address: of its PCI function, or empty. ports: RDMA device and number of its RoCE ports."""
+    """An interface. address: of its PCI function, or empty. ports: device and number of its RoCE ports."""
 
     name: str
     address: str = ""

@@ -11,7 +11,7 @@ from .irdma import Irdma
 from .mlx5 import Mlx5
 from .model import RoceDriver, Simulated, Unknown
 
-#: Driver of the PCI function, which is that of the interface
+#: Driver of the interface, and of its PCI function, → RDMA driver
 DRIVERS: dict[str, RoceDriver] = {
     "mlx5_core": Mlx5(),
     "bnxt_en": Bnxt(),

@@ -120,7 +120,7 @@ def _text(parts: Sequence[KnobFile], value: Callable[[KnobFile], str]) -> str:
     return ", ".join(f"{_name(part.path)} {value(part)}" for part in parts)
 
 
-#: Files of which a NIC's setting has one for each port
+#: Files that each port of a NIC has, one for each setting
 _OF_PORTS = ("cm-tos", "traffic-class")
 
 

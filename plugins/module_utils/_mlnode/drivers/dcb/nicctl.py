@@ -168,7 +168,7 @@ def commands(group: str, wanted: Mapping[str, str], port: str, device: str) -> l
 
 def _set_pfc(wanted: Mapping[str, str], port: str, _device: str) -> list[tuple[str, ...]]:
     on = [] if wanted["prio-pfc"] == NONE else wanted["prio-pfc"].split(",")
-    each = [
+    each: list[tuple[str, ...]] = [
         ("update", "qos", "-p", port, "pfc", "--priority", str(number), "--no-drop", word)
         for word in ("disable", "enable")
         for number in CLASSES
@@ -195,7 +195,7 @@ def _set_trust(wanted: Mapping[str, str], _port: str, _device: str) -> list[tupl
 
 def _set_dcqcn(wanted: Mapping[str, str], _port: str, device: str) -> list[tuple[str, ...]]:
     head = ("update", "dcqcn", "--roce-device", device, "--profile-id", "1")
-    lines = []
+    lines: list[tuple[str, ...]] = []
     if wanted.get("state") == _ON:
         lines.append((*head, *_DCQCN))
     if wanted.get("state") == _OFF or wanted.get("cnp-dscp") == NONE:

@@ -161,11 +161,6 @@ def dcqcn(text: str) -> dict[str, Dcqcn]:
 # -- commands ----------------------------------------------------------------------------------
 
 
-def commands(group: str, wanted: Mapping[str, str], port: str, device: str) -> list[tuple[str, ...]]:
-    """Arguments of nicctl that set these values. Raises ValueError for values that it cannot set."""
-    return _COMMANDS[group](wanted, port, device)
-
-
 def _set_pfc(wanted: Mapping[str, str], port: str, _device: str) -> list[tuple[str, ...]]:
     on = [] if wanted["prio-pfc"] == NONE else wanted["prio-pfc"].split(",")
     each: list[tuple[str, ...]] = [
@@ -241,13 +236,24 @@ class Nicctl:
                 return
             if "cnp-dscp" in wanted and wanted["cnp-dscp"] != NONE and not self._own_dcqcn().enabled:
                 raise ValueError("DCQCN is off, and has no CNP then: declare ecn, too")
-            lines = commands(group, wanted, self._port().number, self._device())
+            lines = _COMMANDS[group](wanted, self._port().number, self._device())
             for line in self._needed(lines) if group == "pfc" else lines:
                 self._run(line)
         except ValueError as error:
             raise self._failed(str(error)) from error
         finally:
             self._host.forget(files=False)
+
+    def commands(self, group: str, wanted: Mapping[str, str]) -> list[tuple[str, ...]]:
+        """Arguments of nicctl for these values; empty if it cannot set them."""
+        try:
+            port, device = self._port().number, self._device()
+        except (ValueError, HostError):
+            port, device = f"PORT_OF_{self._nic}", f"RDMA_DEVICE_OF_{self._nic}"
+        try:
+            return _COMMANDS[group](wanted, port, device)
+        except (KeyError, ValueError):
+            return []
 
     # -- groups ----------------------------------------------------------------------------
 

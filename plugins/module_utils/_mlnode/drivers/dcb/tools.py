@@ -52,17 +52,13 @@ def device(host: Host, nic: str) -> Device:
 
 
 def commands(host: Host, nic: str, group: str, wanted: Mapping[str, str]) -> list[Sequence[str]] | None:
-    """Equivalent commands of a NIC that nicctl sets; None for dcb. Raises HostError."""
+    """Equivalent commands of a NIC that nicctl sets; None for dcb."""
     if not needs_nicctl(host, nic):
         return None
     if group == "pause":
         each = [word for pair in wanted.items() for word in pair]
         return [("ethtool", "-A", nic, *each)]
-    try:
-        lines = nicctl.commands(group, wanted, "PORT", "RDMA_DEVICE")
-    except ValueError as error:
-        raise HostError("set", f"{group} of {nic}", None, str(error)) from error
-    return [(nicctl.TOOL, *line) for line in lines]
+    return [(nicctl.TOOL, *line) for line in nicctl.Nicctl(host, nic).commands(group, wanted)]
 
 
 class _Tool(ABC):

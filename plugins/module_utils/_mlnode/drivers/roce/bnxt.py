@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError
@@ -154,14 +153,10 @@ class Bnxt(RoceDriver):
                 raise HostError(action, path, None, f"{why}: set dscp and ets first") from error
             host.write_kernel(f"{cc}/apply", "0x1")
 
-    def commands(self, device: str, port: str, file: str, text: str) -> Sequence[str]:
-        cc = f"{_CONFIG}/{device}/ports/{port}/cc"
-        return (
-            f"mkdir -p {_CONFIG}/{device}",
-            f"echo {hex(int(text))} > {cc}/{_STAGED[file]}",
-            f"echo 0x1 > {cc}/apply",
-            f"rmdir {_CONFIG}/{device}",
-        )
+    def command(self, device: str, port: str, file: str, text: str) -> str:
+        cc = f"ports/{port}/cc"
+        values = {f"{cc}/{_STAGED[file]}": hex(int(text)), f"{cc}/apply": "0x1"}
+        return configfs.command(f"{_CONFIG}/{device}", values)
 
 
 def profile(host: Host, device: str) -> bool:

@@ -9,7 +9,7 @@ access creates the folder and removes it afterwards; the values stay with the de
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
@@ -40,3 +40,9 @@ def folder(host: Host, action: str, path: str, top: str, device: str, lack: str)
         yield own
     finally:
         host.remove_folder_if_empty(own)
+
+
+def command(own: str, values: Mapping[str, str]) -> str:
+    """Equivalent line for a shell: values of files in a device's folder, in their order."""
+    each = (f"echo {value} > {own}/{name}" for name, value in values.items())
+    return " && ".join([f"mkdir -p {own}", *each, f"rmdir {own}"])

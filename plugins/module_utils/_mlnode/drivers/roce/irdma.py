@@ -10,7 +10,6 @@ Configuration"). DCQCN concerns all priorities of a device, and is off after a l
 from __future__ import annotations
 
 import errno
-from typing import Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
@@ -84,10 +83,6 @@ class Irdma(RoceDriver):
         with configfs.folder(host, action, path, _CONFIG, device, _NO_ECN) as folder:
             host.write_kernel(f"{folder}/{_FILE}", text)
 
-    def commands(self, device: str, port: str, file: str, text: str) -> Sequence[str]:
+    def command(self, device: str, port: str, file: str, text: str) -> str:
         del port, file
-        return (
-            f"mkdir -p {_CONFIG}/{device}",
-            f"echo {text} > {_CONFIG}/{device}/{_FILE}",
-            f"rmdir {_CONFIG}/{device}",
-        )
+        return configfs.command(f"{_CONFIG}/{device}", {_FILE: text})

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Mapping
 
 from ...host.host import Host
 from ...model.errors import MissingError
@@ -95,10 +95,10 @@ class RoceDriver:
         del host, port, text
         raise MissingError("write", device, f"its driver has no file {file}")
 
-    def commands(self, device: str, port: str, file: str, text: str) -> Sequence[str]:
-        """Equivalent commands of a shell."""
+    def command(self, device: str, port: str, file: str, text: str) -> str:
+        """Equivalent line for a shell."""
         del device, port, file, text
-        return ()
+        return ""
 
 
 class Unknown(RoceDriver):

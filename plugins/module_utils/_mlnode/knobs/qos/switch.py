@@ -106,8 +106,7 @@ def _lines(host: Host, parts: list[KnobFile]) -> list[str]:
         if file == "cm-tos":
             return [_line("cma_roce_tos", "-d", device, "-p", port, "-t", parts[0].want)]
         if file != "traffic-class":
-            driver = registry.of_device(host, device)
-            return [*driver.commands(device, port, file, parts[0].want)]
+            return [registry.of_device(host, device).command(device, port, file, parts[0].want)]
         return [f"echo {parts[0].want} > /sys/class/infiniband/{device}/tc/{port}/traffic_class"]
     return [f"echo {part.want} > {shlex.quote(part.path)}" for part in parts]
 

@@ -359,22 +359,23 @@ def test_output_that_is_not_understood_is_unknown(ionic: IonicNode) -> None:
 
 
 def test_the_commands_are_those_of_its_tool(ionic: IonicNode) -> None:
+    port = ionic.cards["ionic_0"].port
     lines = qos_switch.commands(
         ionic, plan(ionic, {**RULE, "pfc": [3], "dscp": {"26": 3}, "global_pause": False}).rows
     )
-    assert "nicctl update qos -p PORT dscp-to-priority --dscp 26 --priority 3" in lines
-    assert "nicctl update port -p PORT --pause-type pfc --rx-pause enable --tx-pause enable" in lines
+    assert f"nicctl update qos -p {port} dscp-to-priority --dscp 26 --priority 3" in lines
+    assert f"nicctl update port -p {port} --pause-type pfc --rx-pause enable --tx-pause enable" in lines
+    assert len([line for line in lines if "dscp-to-priority" in line]) == 2, "one for each NIC"
     assert "ethtool -A eth2 rx off tx off" in lines
     assert not [line for line in lines if line.startswith("dcb")]
 
 
 def test_the_commands_for_broadcom_apply(bnxt: BnxtNode) -> None:
-    lines = qos_switch.commands(
-        bnxt, plan(bnxt, {**RULE, "nics": {"names": ["eth2"]}, "cnp": {"dscp": 26}}).rows
+    rule = {**RULE, "nics": {"names": ["eth2"]}, "ecn": [3], "cnp": {"dscp": 26}}
+    lines = qos_switch.commands(bnxt, plan(bnxt, rule).rows)
+    assert len(lines) == 3
+    own = "/sys/kernel/config/bnxt_re/bnxt_re0"
+    assert lines[-1] == (
+        f"mkdir -p {own} && echo 0x1a > {own}/ports/1/cc/cnp_dscp "
+        f"&& echo 0x1 > {own}/ports/1/cc/apply && rmdir {own}"
     )
-    assert lines == [
-        "mkdir -p /sys/kernel/config/bnxt_re/bnxt_re0",
-        "echo 0x1a > /sys/kernel/config/bnxt_re/bnxt_re0/ports/1/cc/cnp_dscp",
-        "echo 0x1 > /sys/kernel/config/bnxt_re/bnxt_re0/ports/1/cc/apply",
-        "rmdir /sys/kernel/config/bnxt_re/bnxt_re0",
-    ]

@@ -315,6 +315,7 @@ class IonicNode(RoceNode):
     cards: dict[str, Card]
     calls: list[list[str]]
     says: Mapping[str, str] = {}
+    dead: bool = False
 
     @staticmethod
     def bridging_of() -> Bridge:
@@ -353,6 +354,8 @@ class IonicNode(RoceNode):
             return super().run(command, seconds)
         words = list(command[1:])
         self.calls.append(words)
+        if self.dead:
+            return Finished(1, "", "failed to connect to the card\n")
         if words[0] == "show":
             return Finished(0, self.says.get(words[1], None) or self._shown(words[1]), "")
         problem = self._update(words[1:])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 import threading
 from collections.abc import Callable, Sequence
@@ -334,6 +335,9 @@ def test_a_driver_with_names_of_its_own_is_measured(node: Node, driver: str) -> 
     node.count = count
 
     assert measured(node, "rdma_bw")["reason"] == ""
+
+    node.unreadable[f"{folder}/{_NAMES[driver][0]}"] = errno.EIO
+    assert "counts no packets" in measured(node, "rdma_bw")["reason"]
 
 
 def test_a_peer_that_is_this_node_does_not_count(node: Node) -> None:

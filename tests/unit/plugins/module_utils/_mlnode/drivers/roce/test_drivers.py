@@ -243,6 +243,24 @@ def test_values_that_are_not_understood_are_unknown(
     assert row.status is Status.UNKNOWN, row.reason
 
 
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_values_that_cannot_be_read_are_unknown(bnxt: BnxtNode, tmp_path: pathlib.Path, number: int) -> None:
+    kernels = BnxtKernelNode.made(tmp_path / "kernel")
+    assert isinstance(kernels, BnxtKernelNode)
+    bnxt.unreadable[f"{BNXT_CONFIG}/bnxt_re0/ports/1/cc/apply"] = number
+    kernels.unreadable[kernels.file(ETH2, "enable_cc")] = number
+    for node in (bnxt, kernels):
+        (row,) = rows(node, {**RULE, "ecn": [3]}).values()
+        assert row.status is Status.UNKNOWN, row.reason
+
+
+def test_only_root_can_look_into_configfs(bnxt: BnxtNode) -> None:
+    bnxt.superuser = False
+    (row,) = rows(bnxt, {**RULE, "ecn": [3]}).values()
+    assert row.status is Status.UNKNOWN
+    assert "root is needed" in row.reason
+
+
 def test_a_value_that_the_kernels_driver_drops_is_named(tmp_path: pathlib.Path) -> None:
     """Its write succeeds whatever the firmware says."""
     node = BnxtKernelNode.made(tmp_path / "node")
@@ -356,6 +374,19 @@ def test_output_that_is_not_understood_is_unknown(ionic: IonicNode) -> None:
                 group for group, row in rows(ionic, declared).items() if row.status is not Status.UNKNOWN
             }
             assert found <= known[thing], (thing, damaged)
+
+
+def test_a_tool_that_fails_makes_all_unknown(ionic: IonicNode) -> None:
+    ionic.dead = True
+    found = rows(ionic, {**RULE, "trust": "dscp", "dscp": {"26": 3}, "pfc": [3], "ecn": [3]})
+    assert {row.status for row in found.values()} == {Status.UNKNOWN}
+    assert "failed to connect to the card" in found["pfc"].reason
+
+
+def test_two_ports_of_a_card_are_not_guessed(ionic: IonicNode) -> None:
+    first, second = ionic.cards.values()
+    second.nic = first.nic
+    assert rows(ionic, {**RULE, "pfc": [3], "global_pause": False})["pfc"].status is Status.UNKNOWN
 
 
 def test_the_commands_are_those_of_its_tool(ionic: IonicNode) -> None:

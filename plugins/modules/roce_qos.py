@@ -14,8 +14,8 @@ description:
   - Sets the priority of packets, the lossless priorities (PFC), and the reports of congestion (ECN, congestion
     notifications), and reads every value back.
   - Priorities are set through C(dcb) of iproute2 (5.11 or newer), or through C(mlnx_qos) if only that is installed, which
-    the setting then reports. Settings that only the vendor's driver has are set through its files in sysfs; on a NIC
-    without these files they are V(unsupported).
+    the setting then reports. Congestion control is set through files of the RDMA driver (mlx5, bnxt_re, irdma); a NIC
+    of AMD's ionic is set with C(nicctl). Settings that a driver lacks are V(unsupported).
   - A NIC loses all of its settings at every boot. The node keeps the declaration as a rule for NICs. The boot service
     applies it again at boot, when a NIC arrives later, and when its driver is reloaded.
   - The switches and all other nodes of the fabric must match. RV(switch) lists the required settings.
@@ -28,7 +28,8 @@ extends_documentation_fragment:
   - mlnode.tuning.declaration.by_agent
 notes:
   - Contradictions are refused, such as a DSCP of O(rules[].traffic_class) in a priority without PFC.
-  - To read O(rules[].rdma_cm_tos), a folder is created in configfs and removed again, also in check mode.
+  - To read O(rules[].rdma_cm_tos), and O(rules[].ecn) and O(rules[].cnp) of bnxt_re and irdma, a folder is created in
+    configfs and removed again, also in check mode.
   - A change of the management path that O(allow) permits is not undone automatically, unlike with
     M(mlnode.tuning.nic_ethtool).
 seealso:

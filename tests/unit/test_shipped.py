@@ -18,7 +18,7 @@ from mlnode.host import places
 DRIVERS = {
     "/ethtool": "_mlnode.drivers.ethtool.files",
     "/dcb": "_mlnode.drivers.dcb.files",
-    "/roce": "_mlnode.drivers.dcb.roce",
+    "/roce": "_mlnode.drivers.roce.files",
     "/service": "_mlnode.drivers.services",
     "/gpu": "_mlnode.drivers.nvidia",
     places.AGENT: "_mlnode.agent.state",

@@ -5,7 +5,7 @@ first access below its folder; most commands need none."""
 
 from __future__ import annotations
 
-from ..drivers import dcb, ethtool
+from ..drivers import dcb, ethtool, roce
 from ..host import places
 from ..host.host import Driver, Mounts
 
@@ -31,7 +31,7 @@ def _gpu() -> Driver:
 ALL: Mounts = {
     ethtool.TOP: ethtool.driver,
     dcb.TOP: dcb.driver,
-    dcb.ROCE: dcb.roce_driver,
+    roce.TOP: roce.driver,
     "/service": _service,
     "/gpu": _gpu,
     places.AGENT: _agent,

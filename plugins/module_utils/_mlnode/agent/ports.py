@@ -20,11 +20,12 @@ _COUNTERS = "/sys/class/infiniband/*/ports/*/hw_counters"
 RETRANSMISSIONS = (
     *("packet_seq_err", "local_ack_timeout_err", "roce_adp_retrans"),  # mlx5: counters.rst
     *("seq_err_naks_rcvd", "to_retransmits"),  # bnxt_re: drivers/infiniband/hw/bnxt_re/hw_counters.c
+    *("req_rx_pkt_seq_err", "tx_rdma_ack_timeout"),  # ionic: named by AMD's firmware
     "tcpRetransSegs",  # irdma: drivers/infiniband/hw/irdma/hw.c
     "retrans_timeout_events",  # EFA: drivers/infiniband/hw/efa/efa_verbs.c
 )
-#: Files that count packets received after a later one: mlx5, bnxt_re
-OUT_OF_SEQUENCE = ("out_of_sequence", "oos_drop_count")
+#: Files that count packets received after a later one: mlx5, bnxt_re, ionic
+OUT_OF_SEQUENCE = ("out_of_sequence", "oos_drop_count", "resp_rx_outouf_seq")
 
 
 def counters(host: Host) -> tuple[Family, ...]:

@@ -79,23 +79,33 @@ _PORT = (
     _port("port_errors", "VL15_dropped", 16, _NONE, Verdict.WARN),
 )
 
+#: Names of each driver: drivers/roce/
 _TRANSPORT = (
     # All retries failed, so the connection ended.
     Counter("rnr_nak_retry_err", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),
-    Counter("max_retry_exceeded", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),  # bnxt_re
+    Counter("max_retry_exceeded", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),
+    Counter("req_tx_retry_excd_err", "fatal_counters", "hw_counters", _NONE, Verdict.FAIL),
     # A packet or its acknowledgement was lost. A lossless fabric loses none.
     Counter("packet_seq_err", "transport", "hw_counters", _NONE),
     Counter("local_ack_timeout_err", "transport", "hw_counters", _NONE),
     Counter("out_of_buffer", "transport", "hw_counters", _NONE),
-    Counter("seq_err_naks_rcvd", "transport", "hw_counters", _NONE),  # bnxt_re
-    Counter("to_retransmits", "transport", "hw_counters", _NONE),  # bnxt_re
+    Counter("seq_err_naks_rcvd", "transport", "hw_counters", _NONE),
+    Counter("to_retransmits", "transport", "hw_counters", _NONE),
+    Counter("rx_out_of_buffer", "transport", "hw_counters", _NONE),
+    Counter("req_rx_pkt_seq_err", "transport", "hw_counters", _NONE),
+    Counter("tx_rdma_ack_timeout", "transport", "hw_counters", _NONE),
+    Counter("resp_rx_outof_buf", "transport", "hw_counters", _NONE),
     # With adaptive routing packets overtake each other, and working congestion control sends and obeys CNPs.
     # Each fabric must declare its own limits.
     Counter("out_of_sequence", "transport", "hw_counters"),
     Counter("roce_slow_restart", "transport", "hw_counters"),
     Counter("np_cnp_sent", "transport", "hw_counters"),
     Counter("rp_cnp_handled", "transport", "hw_counters"),
-    # irdma (drivers/infiniband/hw/irdma/verbs.c: irdma_hw_stat_names)
+    Counter("resp_rx_outouf_seq", "transport", "hw_counters"),  # spelled so
+    Counter("tx_rdma_cnp_pkts", "transport", "hw_counters"),
+    Counter("rx_rdma_cnp_pkts", "transport", "hw_counters"),
+    Counter("rx_rdma_ecn_pkts", "transport", "hw_counters"),
+    # drivers/infiniband/hw/irdma/verbs.c: irdma_hw_stat_names
     Counter("tcpRetransSegs", "transport", "hw_counters", _NONE),
     Counter("tcpInOptErrors", "transport", "hw_counters", _NONE),
     Counter("tcpInProtoErrors", "transport", "hw_counters", _NONE),

@@ -63,6 +63,7 @@ _KERNEL = (
     r"/sys/kernel/mm/transparent_hugepage",
     r"/sys/kernel/debug/sched",
     r"/sys/kernel/debug/mlx5",
+    r"/sys/kernel/debug/bnxt_re",
     r"/sys/devices/system/(?:cpu|node)",
     rf"/sys/class/net/{_PART}",
     rf"/sys/block/{_PART}/queue",

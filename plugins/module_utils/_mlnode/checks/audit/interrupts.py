@@ -12,6 +12,7 @@ from collections import Counter
 from functools import partial
 from typing import Iterable, Iterator, Mapping, Sequence
 
+from ...drivers.roce import counters
 from ...engine import declared
 from ...host.host import Host
 from ...knobs.irq import files as irq_files
@@ -47,7 +48,6 @@ _BUSY = 10_000
 #: Seconds between two readings of the counters: a thousand packets at _BUSY, far more than a driver batches
 _LOOK_SECONDS = 0.1
 _EXPECTED = "on several cores of its NUMA node, away from bound ranks"
-_RDMA = ("counters/port_xmit_packets", "counters/port_rcv_packets")
 
 
 class _Planned(NamedTuple):
@@ -124,15 +124,19 @@ def _judged(subject: Subject, seen: _Seen, rate: float | None) -> Check:
 
 
 def _packets(host: Host, port: Port) -> int | None:
-    """Packets of its interfaces and RDMA ports; None if one is unreadable, or there are none."""
+    """Packets of its interfaces and RDMA ports; None if one is unreadable, or there are none. Raises
+    HostError."""
     paths = [
         f"/sys/class/net/{nic.name}/statistics/{way}_packets" for nic in port.nics for way in ("rx", "tx")
     ]
     paths += [
-        f"/sys/class/infiniband/{device.name}/ports/{rdma_port.number}/{file}"
+        path
         for device in port.rdma
         for rdma_port in device.ports
-        for file in _RDMA
+        for names in (counters.SENT, counters.RECEIVED)
+        for path in counters.paths(
+            host, f"/sys/class/infiniband/{device.name}/ports/{rdma_port.number}", names
+        )
     ]
     files = [host.value(path) for path in paths]
     counts = [values.number(file.text) for file in files if file.absent is None]

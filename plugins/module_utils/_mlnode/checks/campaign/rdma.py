@@ -11,6 +11,7 @@ import re
 from ipaddress import ip_address
 from typing import Any, Sequence
 
+from ...drivers.roce import counters
 from ...host.host import Host
 from ...host.system import Finished
 from ...linux import perftest
@@ -31,24 +32,6 @@ COUNTED = "packets"
 #: perftest reports the same error if nothing listens and if nothing answers (perftest_communication.c,
 #: ethernet_client_connect)
 EARLY = kind.UNREACHABLE
-
-#: Packet counters of a port, sent and received: of the InfiniBand architecture, which most drivers also have
-#: for RoCE; of bnxt_re and efa; of Soft-RoCE (drivers/infiniband: core/sysfs.c, hw/bnxt_re/hw_counters.c,
-#: hw/efa/efa_verbs.c, sw/rxe/rxe_hw_counters.c)
-_SENT = ("counters/port_xmit_packets", "hw_counters/tx_pkts", "hw_counters/sent_pkts")
-_RECEIVED = ("counters/port_rcv_packets", "hw_counters/rx_pkts", "hw_counters/rcvd_pkts")
-
-#: Counters of lost packets, one set per driver; a set is added up. The sender counts a NAK for a sequence
-#: error, a missing answer, or a NAK of a receiver that is not ready (Soft-RoCE counts the first two
-#: together). The receiver counts packets out of sequence. Sources: mlx5
-#: (drivers/infiniband/hw/mlx5/counters.c; NVIDIA, "Understanding mlx5 Linux counters"), bnxt_re
-#: (hw/bnxt_re/hw_counters.c) and Soft-RoCE (sw/rxe/rxe_hw_counters.c)
-_LOST_SENT = (
-    ("packet_seq_err", "local_ack_timeout_err", "rnr_nak_retry_err"),
-    ("seq_err_naks_rcvd", "to_retransmits", "rnr_naks_rcvd"),
-    ("completer_retry_err", "rcvd_rnr_err"),
-)
-_LOST_RECEIVED = (("out_of_sequence",), ("oos_drop_count",), ("out_of_seq_request",))
 
 #: perftest's name for InfiniBand and RoCE. iWARP, which is TCP, has another (perftest_parameters.c,
 #: transport_str)
@@ -175,26 +158,27 @@ def place(host: Host, flow: Flow) -> str:
 
 def count(host: Host, flow: Flow, place: str) -> float:
     """Number of packets. Raises UnfitError."""
-    names = _RECEIVED if flow.backward else _SENT
+    sets = counters.RECEIVED if flow.backward else counters.SENT
+    number = _counted(host, flow, sets)
+    if number is None:
+        names = ", ".join(" + ".join(names) for names in reversed(sets))
+        raise UnfitError(
+            f"{place} counts no packets ({names}), so that it cannot be proven that RDMA was used"
+        )
+    return number
+
+
+def _counted(host: Host, flow: Flow, sets: Sequence[Sequence[str]]) -> int | None:
+    """Sum of the counters that the port's driver has; None if it has none, or one cannot be read."""
     folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}"
-    for name in names:
-        number = ports.counted(host, f"{folder}/{name}")
-        if number is not None:
-            return number
-    raise UnfitError(
-        f"{place} counts no packets ({', '.join(names)}), so that it cannot be proven that RDMA was used"
-    )
+    numbers = [ports.counted(host, path) for path in counters.paths(host, folder, sets)]
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known and len(known) == len(numbers) else None
 
 
 def resent(host: Host, flow: Flow, _place: str) -> float | None:
     """Losses at this end of the direction, which sends forward and receives backward."""
-    folder = f"{ports.CLASS}/{flow.end.device}/ports/{flow.end.port}/hw_counters"
-    for names in _LOST_RECEIVED if flow.backward else _LOST_SENT:
-        numbers = [ports.counted(host, f"{folder}/{name}") for name in names]
-        known = [number for number in numbers if number is not None]
-        if len(known) == len(names):
-            return sum(known)
-    return None
+    return _counted(host, flow, counters.LOST_RECEIVED if flow.backward else counters.LOST_SENT)
 
 
 def loss(_measured: Sequence[Any], resent: float | None, crossed: float) -> float | None:

@@ -14,11 +14,13 @@ from typing import Any, Mapping
 
 from ...drivers.dcb import answers
 from ...drivers.dcb.device import NONE
+from ...drivers.roce import model, registry
 from ...engine import declared
 from ...host.host import Host
 from ...knobs.nics import targets as nic_targets
 from ...knobs.qos import parse as qos_parse
 from ...knobs.qos import schema as qos_schema
+from ...model.record import replace
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
@@ -98,6 +100,7 @@ def _pfc(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
 
 
 def _global_pause(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
+    """Raises HostError."""
     pfc, expected = host.value(f"/dcb/{nic}/pfc/prio-pfc"), wanted.get("global_pause")
     subject = Subject("global_pause", port.name, f"ethtool -a {nic}")
     if expected is None and not wanted.get("pfc") and pfc.text in (None, NONE):
@@ -105,7 +108,7 @@ def _global_pause(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
             return subject.missing(pfc)
         return subject.skip(f"there is no PFC on {nic} that it would exclude")
     expected = expected or "off"
-    value = host.value(f"/ethtool/{nic}/pause/rx,tx")
+    value = host.value(f"{registry.of_nic(host, nic).pause(nic)}/rx,tx")
     if value.absent is not None and expected == "off":
         return subject.skip(f"{value.absent}, so that none can be on")
     if value.text is None:
@@ -118,43 +121,67 @@ def _global_pause(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
 
 def _ecn(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     """Raises HostError."""
-    folder, priorities = f"{NETS}/{nic}/ecn", wanted.get("ecn")
-    subject = Subject("ecn", port.name, folder)
-    if not host.exists(folder):
-        return subject.skip(f"the driver of {nic} does not show ECN per priority")
+    priorities = wanted.get("ecn")
+    answer = _knobs(host, port, nic, model.ECN, priorities or (0,))
+    subject = Subject("ecn", port.name, _source(answer, nic))
+    if not answer.knobs:
+        return subject.skip(f"{nic}: {answer.lacks}")
     if priorities is None:
         return _undeclared(subject, Value("switches per priority"), "ECN", wanted)
     expected = f"1 on priority {answers.numbers(priorities)}, at both ends (np, rp)"
     states = {}
-    for end in ("np", "rp"):
-        for priority in priorities:
-            value = host.value(f"{folder}/roce_{end}/enable/{priority}")
-            if value.text is None:
-                return subject.missing(value, expected=expected)
-            states[f"{end}/{priority}"] = value.text.strip()
+    for knob in answer.knobs:
+        value = host.value(knob.path)
+        if value.text is None:
+            return subject.missing(value, expected=expected)
+        states[knob.label] = value.text.strip()
+    right = all(states[knob.label] == knob.want for knob in answer.knobs)
+    if not all("/" in label for label in states):
+        expected = _words({knob.label: knob.want for knob in answer.knobs})
     advice = f"{_BY}: without it senders do not slow down before PFC stops them"
-    source, right = f"{folder}/roce_*/enable", {*states.values()} <= {"1"}
-    return subject.judged(right, _words(states), source=source, expected=expected, advice=advice)
+    return subject.judged(right, _words(states), expected=expected, advice=advice)
 
 
 def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     """Raises HostError."""
-    folder = f"{NETS}/{nic}/ecn/roce_np"
-    files = {"dscp": "cnp_dscp", "priority": "cnp_802p_prio"}
-    subject = Subject("cnp", port.name, folder)
-    if not host.exists(f"{folder}/{files['dscp']}"):
-        return subject.skip(f"the driver of {nic} does not show what its congestion notifications look like")
-    now = {}
-    for name in wanted.get("cnp", files):
-        value = host.value(f"{folder}/{files[name]}")
-        if value.text is None:
-            return subject.missing(value)
-        now[name] = value.text.strip()
-    if "cnp" not in wanted:
-        return _undeclared(subject, Value(_words(now)), "congestion notifications", wanted)
-    right = now == {name: str(number) for name, number in wanted["cnp"].items()}
+    groups = {"dscp": model.CNP_DSCP, "priority": model.CNP_PRIORITY}
+    declared_cnp = wanted.get("cnp", {})
+    now, known = {}, {}
+    subject = Subject("cnp", port.name)
+    lacks = ""
+    for name, group in groups.items():
+        if declared_cnp and name not in declared_cnp:
+            continue
+        answer = _knobs(host, port, nic, group, declared_cnp.get(name, 0))
+        lacks = lacks or answer.lacks
+        if answer.managed:
+            known[name] = f"{answer.value} by the firmware"
+        for knob in answer.knobs:
+            subject = subject if subject.source else replace(subject, source=_source(answer, nic))
+            value = host.value(knob.path)
+            if value.text is None:
+                return subject.missing(value)
+            now[name] = known[name] = value.text.strip()
+    if not now:
+        return subject.skip(f"{nic}: {lacks or _words(known)}")
+    if not declared_cnp:
+        return _undeclared(subject, Value(_words(known)), "congestion notifications", wanted)
+    expected = {name: str(number) for name, number in declared_cnp.items() if name in now}
     advice = f"{_BY}: a notification in the wrong priority waits in the congestion that it reports"
-    return subject.judged(right, _words(now), expected=_words(wanted["cnp"]), advice=advice)
+    if lacks and now == expected:
+        return subject.skip(f"{nic}: {_words(known)}; {lacks}")
+    return subject.judged(now == expected, _words(known), expected=_words(expected), advice=advice)
+
+
+def _knobs(host: Host, port: Port, nic: str, group: str, value: object) -> model.Answer:
+    """Files of congestion control. Raises HostError."""
+    address = host.link_target(f"{NETS}/{nic}/device").rpartition("/")[2]
+    one = model.Nic(nic, address, ((port.device.name, port.number),))
+    return registry.of_nic(host, nic).knobs(host, one, group, value)
+
+
+def _source(answer: model.Answer, nic: str) -> str:
+    return answer.knobs[0].path.rpartition("/")[0] if answer.knobs else f"{NETS}/{nic}"
 
 
 # -- details -------------------------------------------------------------------------------

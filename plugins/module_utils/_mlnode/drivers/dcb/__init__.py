@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Priorities of a lossless fabric: data center bridging of NICs, and packet marking of RDMA devices."""
+"""Priorities of a lossless fabric: data center bridging of NICs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ...host import places
 from ...host.host import Driver
 
 TOP = places.DCB
-ROCE = "/roce"
 
 
 def driver() -> Driver:
@@ -16,10 +15,3 @@ def driver() -> Driver:
     from .files import Files
 
     return Files()
-
-
-def roce_driver() -> Driver:
-    """For Host.mounts."""
-    from . import roce
-
-    return roce

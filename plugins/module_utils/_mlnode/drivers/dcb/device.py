@@ -43,6 +43,12 @@ GROUPS = {
     "dcbx": Group("DCBX mode", ("mode",), frozenset({"mode"})),
 }
 
+#: Groups of a NIC that nicctl sets
+OWN = {
+    "pause": Group("second kind of pause frames", ("rx", "tx")),
+    "dcqcn": Group("DCQCN in its tool", ("state", "cnp-dscp")),
+}
+
 
 class Device(Protocol):
     """One NIC."""

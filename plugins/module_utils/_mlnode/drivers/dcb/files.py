@@ -10,6 +10,9 @@ A list's values are on one line in its order, and are written together.
     dscp-prio/{0..63}     the priority of a DSCP, or none.
     trust/state           source of a packet's priority, dscp or pcp.
     dcbx/mode             read-only; host if this machine alone controls it.
+    pause/{rx,tx}         on or off: pause frames for all traffic, of a NIC whose ethtool shows PFC as such.
+    dcqcn/{state,cnp-dscp}   on or off, and the DSCP of its notifications or none: congestion control that a
+                          tool for priorities sets.
 
 Groups that the driver lacks do not exist. All errors are HostErrors.
 """
@@ -27,7 +30,7 @@ from ...model.errors import HostError, MissingError
 from ...model.record import regex
 from ..nic_files import NicFiles, Place, assigned, captured, must_exist
 from . import answers, tools
-from .device import CLASSES, GROUPS, NONE, Captured, Device
+from .device import CLASSES, DSCPS, GROUPS, NONE, OWN, Captured, Device
 
 #: Names that selection.py accepts; the tools would take other names that the kernel allows for options
 _NIC = regex(r"[A-Za-z0-9_.@][A-Za-z0-9_.@-]{0,14}\Z", re.ASCII)
@@ -44,7 +47,7 @@ def device(host: Host, name: str) -> Device:
 class Files(NicFiles):
     """The driver of /dcb. open_device: returns the device of an interface."""
 
-    GROUPS = GROUPS
+    GROUPS = {**GROUPS, **OWN}
 
     def __init__(self, open_device: Callable[[Host, str], Device] = device) -> None:
         self._open_device = open_device
@@ -55,10 +58,10 @@ class Files(NicFiles):
         if nic and (not _NIC.match(nic) or nic in (".", "..")):
             raise MissingError(action, path, f"{nic!r} is not the name of an interface")
         fields = tuple(rest[0].split(",")) if rest else ()
-        known = GROUPS[group].fields if group in GROUPS else ()
+        known = self.GROUPS[group].fields if group in self.GROUPS else ()
         if (
             len(rest) > 1
-            or (group and group not in GROUPS)
+            or (group and group not in self.GROUPS)
             or any(field not in known for field in fields)
             or len(set(fields)) != len(fields)
         ):
@@ -91,6 +94,8 @@ class Files(NicFiles):
 
     def answers(self, host: Host, action: str, place: Place) -> Mapping[str, str]:
         must_exist(host, action, place)
+        if place.group in OWN and not tools.needs_nicctl(host, place.nic):
+            raise MissingError(action, place.path, f"{place.nic} has no {OWN[place.group].nouns}")
         fields = self._open_device(host, place.nic).get(place.group)
         missing = ", ".join(field for field in place.fields if field not in fields)
         if missing:  # incomplete capture
@@ -103,7 +108,9 @@ class Files(NicFiles):
 
 def _closed(place: Place) -> str:
     """Reason why a field is read-only; "" if it can be set."""
-    return f"{place.path} is read-only" if GROUPS[place.group].read_only.intersection(place.fields) else ""
+    return (
+        f"{place.path} is read-only" if Files.GROUPS[place.group].read_only.intersection(place.fields) else ""
+    )
 
 
 _EIGHT = regex(r"[0-7](/[0-7]){7}\Z", re.ASCII)
@@ -116,6 +123,10 @@ def _fits(group: str, field: str, text: str) -> bool:
     values = text.split("/")
     if group in ("pfc", "dscp-prio"):
         return text == NONE or bool(_LIST.match(text))
+    if field == "cnp-dscp":
+        return text == NONE or (text.isdecimal() and text.isascii() and int(text) in DSCPS)
+    if group in ("pause", "dcqcn"):
+        return text in ("on", "off")
     if group == "trust":
         return text == NONE or all(word in answers.SELECTORS for word in text.split("+"))
     if field == "tc-tsa":

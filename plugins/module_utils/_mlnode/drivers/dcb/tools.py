@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A NIC of this host, read and set with dcb(8), or with mlnx_qos if dcb is not installed."""
+"""A NIC of this host, read and set with dcb(8), with mlnx_qos if dcb is not installed, or with nicctl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
-from . import answers
+from . import answers, nicctl
 from .device import CLASSES, GROUPS, NONE, Device
 
 #: Folders that Host.run() searches for programs
@@ -17,15 +17,31 @@ _FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def name(host: Host) -> str:
-    """Name of the installed tool; "" if there is none."""
-    for tool in ("dcb", "mlnx_qos"):
-        if any(host.exists(f"{folder}/{tool}") for folder in _FOLDERS):
-            return tool
-    return ""
+    """Name of the installed tool for dcbnl; "" if there is none."""
+    return next((tool for tool in ("dcb", "mlnx_qos") if _installed(host, tool)), "")
+
+
+def remark(host: Host) -> str:
+    """A remark on the tool; empty for dcb. Raises HostError."""
+    return "through mlnx_qos, as dcb (iproute2) is not installed" if name(host) == "mlnx_qos" else ""
+
+
+def _installed(host: Host, tool: str) -> bool:
+    return any(host.exists(f"{folder}/{tool}") for folder in _FOLDERS)
+
+
+def needs_nicctl(host: Host, nic: str) -> bool:
+    """True if the NIC's driver lacks dcbnl, and nicctl replaces it. Raises HostError."""
+    return host.link_target(f"/sys/class/net/{nic}/device/driver").rpartition("/")[2] == nicctl.DRIVER
 
 
 def device(host: Host, nic: str) -> Device:
     """The device of a NIC. Raises HostError without a tool, because the NIC's state is unknown then."""
+    if needs_nicctl(host, nic):
+        if not _installed(host, nicctl.TOOL):
+            advice = "nicctl is not installed: install AMD's package for its AI NICs, which has it"
+            raise HostError("ask for the priorities of", nic, None, advice)
+        return nicctl.Nicctl(host, nic)
     tool = name(host)
     if tool == "dcb":
         return Dcb(host, nic)
@@ -33,6 +49,16 @@ def device(host: Host, nic: str) -> Device:
         return MlnxQos(host, nic)
     advice = "dcb is not installed: install iproute2 (5.11 or newer), or its package that has dcb"
     raise HostError("ask for the priorities of", nic, None, advice)
+
+
+def commands(host: Host, nic: str, group: str, wanted: Mapping[str, str]) -> list[Sequence[str]] | None:
+    """Equivalent commands of a NIC that nicctl sets; None for dcb."""
+    if not needs_nicctl(host, nic):
+        return None
+    if group == "pause":
+        each = [word for pair in wanted.items() for word in pair]
+        return [("ethtool", "-A", nic, *each)]
+    return [(nicctl.TOOL, *line) for line in nicctl.Nicctl(host, nic).commands(group, wanted)]
 
 
 class _Tool(ABC):

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ...drivers import dcb, ethtool
+from ...drivers import dcb, ethtool, roce
 from ...drivers.dcb.device import DSCPS, NONE
+from ...drivers.roce import model, registry
 from ...host.host import Host, Mounts
 from ...model.errors import HostError
 from ...model.setting import KnobFile, Write
@@ -19,7 +20,7 @@ from .parse import QosSetting
 #: Parts of the host that `of` reads
 MOUNTS: Mounts = {
     dcb.TOP: dcb.driver,
-    dcb.ROCE: dcb.roce_driver,
+    roce.TOP: roce.driver,
     ethtool.TOP: ethtool.driver,
 }
 
@@ -27,14 +28,8 @@ MOUNTS: Mounts = {
 _TOGETHER = ("/pause", "/dscp-prio")
 
 _NETS = "/sys/class/net"
+_INFINIBAND = "InfiniBand"
 _RDMA = "/sys/class/infiniband"
-
-#: Files of the vendor's driver for congestion notification, and the kernel's own if lockdown permits debugfs
-#: (drivers/infiniband/hw/mlx5/cong.c). np_cnp_prio sets np_cnp_prio_mode as well.
-_CNP = {"cnp_dscp": ("cnp_dscp", "np_cnp_dscp"), "cnp_priority": ("cnp_802p_prio", "np_cnp_prio")}
-
-_NO_ECN = "its driver has no switch for ECN per priority (only the vendor's mlx5 driver has one)"
-_ECN_IN_FIRMWARE = "; with the kernel's own it is in the firmware: ROCE_CC_PRIO_MASK_P1 of mlxconfig"
 
 
 def target_files(host: Host, setting: QosSetting, target: Target) -> Files:
@@ -100,7 +95,7 @@ def _global_pause(host: Host, setting: QosSetting, files: Files) -> None:
     igb_set_pauseparam), and a negotiated result changes with the peer. Drivers such as ice apply them, but
     cannot stop negotiation (intel/ice/ice_ethtool.c: ice_set_pauseparam): for these, its state is accepted.
     """
-    folder = f"/ethtool/{files.target.name}/pause"
+    folder = registry.named(files.target.driver).pause(files.target.name)
     parts = [_part(host, files, f"{folder}/{name}", setting.text) for name in ("rx", "tx")]
     if not all(parts) or host.value(f"{folder}/autoneg").text != "on":
         return
@@ -180,36 +175,39 @@ def _most(host: Host, path: str, files: Files) -> int:
 # -- congestion, and RDMA devices ----------------------------------------------------------
 
 
-def _ecn(host: Host, setting: QosSetting, files: Files) -> None:
-    """Both ends: the notification point (np) marks congestion, the reaction point (rp) reduces its rate."""
-    folder = f"{_NETS}/{files.target.name}/ecn"
-    if not host.exists(folder):
-        files.lacking = _NO_ECN + (_ECN_IN_FIRMWARE if files.target.driver == "mlx5_core" else "")
-        return
-    for end in ("roce_np", "roce_rp"):
-        for priority in setting.value:
-            _part(host, files, f"{folder}/{end}/enable/{priority}", setting.text)
+def _by_driver(host: Host, setting: QosSetting, files: Files) -> None:
+    """Congestion control: each RDMA driver has its own files."""
+    nic = roce_nic(host, files.target)
+    answer = registry.named(files.target.driver).knobs(host, nic, setting.group, setting.value)
+    files.lacking = answer.lacks
+    if answer.managed:
+        files.kept = f"{answer.value} [managed]"
+        files.managed = 1
+        files.note(answer.managed)
+    for knob in answer.knobs:
+        _part(host, files, knob.path, knob.want, f"{_RDMA}/{knob.device}" if knob.device else "")
 
 
-def _cnp(host: Host, setting: QosSetting, files: Files) -> None:
-    theirs, kernels = _CNP[setting.group]
-    path = f"{_NETS}/{files.target.name}/ecn/roce_np/{theirs}"
-    if not host.exists(path):
-        path = f"/sys/kernel/debug/mlx5/{files.target.address}/cc_params/{kernels}"
-        if not files.target.address or not host.exists(path):
-            files.lacking = "its driver does not show what its congestion notifications (CNP) look like"
-            return
-    _part(host, files, path, setting.text)
+def roce_nic(host: Host, target: Target) -> model.Nic:
+    """A NIC in the form of its RDMA driver, with its RoCE ports."""
+    ports = tuple(
+        (device.name, port.number)
+        for device in rdma(host, target)
+        for port in device.ports
+        if port.link_layer != _INFINIBAND
+    )
+    return model.Nic(target.name, target.address, ports)
 
 
-def _roce(host: Host, setting: QosSetting, files: Files) -> None:
+def _marking(host: Host, setting: QosSetting, files: Files) -> None:
+    """Headers of RDMA packets, for each port."""
     file = {"rdma_cm_tos": "cm-tos", "traffic_class": "traffic-class"}[setting.group]
     devices = rdma(host, files.target)
     if not devices:
-        files.lacking = "there is no RDMA device on it"
+        files.lacking = model.NO_DEVICE
     for device in devices:
         for port in device.ports:
-            if port.link_layer == "InfiniBand":
+            if port.link_layer == _INFINIBAND:
                 files.lacking = f"{device.name} is InfiniBand, which has service levels instead"
                 continue
             path = f"/roce/{device.name}/{port.number}/{file}"
@@ -232,9 +230,9 @@ _READERS = {
     "ets": _ets,
     "pfc": _pfc,
     "buffer": _buffer,
-    "ecn": _ecn,
-    "cnp_dscp": _cnp,
-    "cnp_priority": _cnp,
-    "rdma_cm_tos": _roce,
-    "traffic_class": _roce,
+    "ecn": _by_driver,
+    "cnp_dscp": _by_driver,
+    "cnp_priority": _by_driver,
+    "rdma_cm_tos": _marking,
+    "traffic_class": _marking,
 }

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Sequence
 
 from ...drivers.dcb import answers
+from ...drivers.roce import registry
 from ...engine import declared
 from ...host.host import Host
 from ...model.schema import unless_allowed
@@ -25,17 +26,6 @@ NONE, LINK_RESET = Disruption.NONE, Disruption.LINK_RESET
 #: Groups that affect only the headers of later packets, and stop none
 _QUIET = frozenset({"ecn", "cnp_dscp", "cnp_priority", "rdma_cm_tos", "traffic_class"})
 
-#: Driver → group → effect, if it is not a link reset. ice stops its queues for all groups
-#: (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt reopens the NIC if PFC needs other queues
-#: (broadcom/bnxt/bnxt_dcb.c: bnxt_queue_remap).
-_DRIVERS: Mapping[str, Mapping[str, Disruption]] = {
-    # mellanox/mlx5/core/en_dcbnl.c. PFC ends in mlx5_toggle_port_link. Trust reopens the channels if it
-    # changes the inline mode, as on ConnectX-4 Lx (mlx5e_set_trust_state). The others are registers.
-    "mlx5_core": {"dscp": NONE, "ets": NONE, "buffer": NONE},
-    # Only numbers are kept.
-    "netdevsim": dict.fromkeys(("trust", "dscp", "ets", "pfc", "buffer"), NONE),
-}
-
 
 class QosGuards(Guards):
     """Guards of NICs, with the effect of these settings."""
@@ -45,7 +35,9 @@ class QosGuards(Guards):
             return super().disruption(setting, target, part)
         if setting.group in _QUIET:
             return NONE
-        return _DRIVERS.get(target.driver or "", {}).get(setting.group, LINK_RESET)
+        # ice stops its queues for all groups (intel/ice/ice_dcb_lib.c: ice_pf_dcb_cfg), and bnxt reopens the
+        # NIC if PFC needs other queues (broadcom/bnxt/bnxt_dcb.c: bnxt_queue_remap).
+        return NONE if setting.group in registry.named(target.driver).QUIET else LINK_RESET
 
     def protected(self, setting: QosSetting, target: Target, part: KnobFile) -> KnobFile:
         """The part as in guarded(), but with guards for these settings before guards for NICs."""
@@ -87,7 +79,8 @@ def paused(host: Host, setting: QosSetting, target: Target) -> str:
     """Reason why PFC is refused: global pause is on. Empty if it is off, or the rule switches it off."""
     if setting.group != "pfc" or not setting.value or setting.rule.given.get("global_pause") == "off":
         return ""
-    states = {name: host.value(f"/ethtool/{target.name}/pause/{name}") for name in ("rx", "tx")}
+    folder = registry.named(target.driver).pause(target.name)
+    states = {name: host.value(f"{folder}/{name}") for name in ("rx", "tx")}
     on = [name for name, value in states.items() if value.text == "on" or value.unreadable]
     if not on:
         return ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from ...drivers.dcb import tools
+from ...drivers.roce import registry
 from ...engine.kind import Context, Facts, Row
 from ...host.host import Host
 from ...model.errors import HostError
@@ -76,10 +77,28 @@ def _lldpad(host: Host) -> list[str]:
 
 def _tool(host: Host) -> list[str]:
     try:
-        vendors = tools.name(host) == "mlnx_qos"
+        return list(filter(None, [tools.remark(host)]))
     except HostError as error:
         return [str(error)]
-    return ["through mlnx_qos, as dcb (iproute2) is not installed"] if vendors else []
+
+
+def _remarks(setting: QosSetting, all_files: Sequence[Files]) -> list[str]:
+    """Remarks of drivers on a setting that is not theirs for this NIC and priority alone."""
+    pairs = (
+        (registry.named(device.target.driver).remark(setting.group), device.label)
+        for device in all_files
+        if device.parts
+    )
+    return grouped(pair for pair in pairs if pair[0])
+
+
+def _managed(reading: Reading, all_files: Sequence[Files]) -> Reading:
+    """The reading of a setting that the firmware of all its NICs keeps to itself."""
+    owned = [device for device in all_files if device.managed]
+    if not owned or reading.parts or reading.runtime.text is None:
+        return reading
+    notes = grouped((note, device.label) for device in owned for note in device.notes)
+    return reading._replace(managed="; ".join(notes))
 
 
 def _negotiates(host: Host, device: Files) -> str:
@@ -101,11 +120,15 @@ def _text(parts: Sequence[KnobFile], value: Callable[[KnobFile], str]) -> str:
     return ", ".join(f"{_name(part.path)} {value(part)}" for part in parts)
 
 
+#: Files that each port of a NIC has, one for each setting
+_OF_PORTS = ("cm-tos", "traffic-class")
+
+
 def _name(path: str) -> str:
     """The part of a path that differs from the others of its setting."""
     pieces = path.strip("/").split("/")
     if pieces[0] == "roce":
-        return f"{pieces[1]}/{pieces[2]}"
+        return f"{pieces[1]}/{pieces[2]}" if pieces[3] in _OF_PORTS else f"{pieces[1]} {pieces[3]}"
     return f"{pieces[-3]}/{pieces[-1]}" if pieces[-2] == "enable" else pieces[-1]
 
 
@@ -139,13 +162,21 @@ class QosKind(NicKind):
             for target in targets.targets
         ]
         row = Summary(all_files, _text)
-        return row.reading(
+        notes = [
+            *row.notes,
+            *grouped((note, device.label) for device in all_files for note in device.notes),
+            *_remarks(setting, all_files),
+            *_notes(host, setting, all_files),
+            targets.found.note,
+        ]
+        reading = row.reading(
             setting.path,
             context.boot_by_agent(setting, row.want),
             context.origins,
-            [*row.notes, *_notes(host, setting, all_files), targets.found.note],
+            notes,
             _contradicted(setting, all_files, host),
         )
+        return _managed(reading, all_files)
 
     def unseen(self, setting: QosSetting, context: Context) -> Reading:
         reading = super().unseen(setting, context)
@@ -169,7 +200,7 @@ class QosKind(NicKind):
 
     def facts(self, host: Host, rows: Sequence[Row]) -> dict[str, Any]:
         """Commands with the same effect, and the matching requirements for switches."""
-        return {"commands": qos_switch.commands(rows), "switch": qos_switch.words(rows)}
+        return {"commands": qos_switch.commands(host, rows), "switch": qos_switch.words(rows)}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         return _lldpad(host)

@@ -25,7 +25,7 @@ _BYTE = 255
 #: struct dcbnl_buffer has 32 bits for a size
 _SIZE = (1 << 32) - 1
 
-#: Settings of congestion notifications; the kernel's own driver may have other files
+#: Settings of congestion notifications; each driver has other files
 _NOTES = "/sys/class/net/*/ecn/roce_np"
 
 
@@ -159,8 +159,7 @@ OPTIONS: Table = {
                 Priorities for which the NIC signals congestion and slows down (DCQCN, both ends of it).
                 Others are left as they are.
 
-                Only the vendor's mlx5 driver has switches for it. With the kernel's own it is in the
-                firmware.
+                Most drivers have one switch for all priorities of a device, which is on then.
                 """,
                 elements="int",
                 least=0,
@@ -212,15 +211,14 @@ OPTIONS: Table = {
             "traffic_class": Option(
                 "int",
                 """
-                The same of all RDMA packets, whatever the programs ask for. Only the vendor's mlx5 driver
-                has that.
+                The same of all RDMA packets, whatever the programs ask for. Few drivers have it.
                 """,
                 least=0,
                 most=_BYTE,
                 file="/roce/*/*/traffic-class",
                 severity=Severity.MEDIUM,
                 reason="it is the DSCP of all RoCE packets, also of programs that set none",
-                source="the vendor's driver, tc/PORT/traffic_class",
+                source="mlx5 of DOCA-OFED, tc/PORT/traffic_class",
             ),
         },
     ),

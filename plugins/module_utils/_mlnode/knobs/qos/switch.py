@@ -7,9 +7,11 @@ from __future__ import annotations
 import shlex
 from typing import Any, Iterable, Mapping
 
-from ...drivers.dcb import answers
+from ...drivers.dcb import answers, tools
 from ...drivers.dcb.device import NONE
+from ...drivers.roce import registry
 from ...engine.kind import Row
+from ...host.host import Host
 from ...model.setting import KnobFile
 from .parse import QosSetting
 
@@ -80,26 +82,31 @@ _WORDS = {
 # -- commands ------------------------------------------------------------------------------
 
 
-def commands(rows: Iterable[Row]) -> list[str]:
+def commands(host: Host, rows: Iterable[Row]) -> list[str]:
     """Commands for all declared values, whether or not a change is needed, in the order of application."""
     folders: dict[tuple[str, str], list[KnobFile]] = {}
     for row in rows:
         for part in row.reading.parts:
             folders.setdefault((row.setting.key, part.joined or part.path), []).append(part)
-    return list(dict.fromkeys(line for parts in folders.values() for line in _lines(parts)))
+    return list(dict.fromkeys(line for parts in folders.values() for line in _lines(host, parts)))
 
 
-def _lines(parts: list[KnobFile]) -> list[str]:
+def _lines(host: Host, parts: list[KnobFile]) -> list[str]:
     top, *rest = parts[0].path.strip("/").split("/")
     if top == "ethtool":
         each = [word for part in parts for word in (part.path.rpartition("/")[2], part.want)]
         return [_line("ethtool", "-A", rest[0], *each)]
     if top == "dcb":
-        return _dcb(rest[0], rest[1], parts)
+        fields = [field for part in parts for field in part.path.rpartition("/")[2].split(",")]
+        values = [word for part in parts for word in part.want.split()]
+        own = tools.commands(host, rest[0], rest[1], dict(zip(fields, values)))
+        return _dcb(rest[0], rest[1], parts) if own is None else [_line(*words_) for words_ in own]
     if top == "roce":
         device, port, file = rest
         if file == "cm-tos":
             return [_line("cma_roce_tos", "-d", device, "-p", port, "-t", parts[0].want)]
+        if file != "traffic-class":
+            return [registry.of_device(host, device).command(device, port, file, parts[0].want)]
         return [f"echo {parts[0].want} > /sys/class/infiniband/{device}/tc/{port}/traffic_class"]
     return [f"echo {part.want} > {shlex.quote(part.path)}" for part in parts]
 

@@ -93,6 +93,9 @@ SET = [
     "/ethtool/eth0/ring/rx,tx",
     "/dcb/eth0/ets/prio-tc",
     "/roce/mlx5_0/1/cm-tos",
+    "/roce/bnxt_re0/1/cnp-dscp",
+    "/dcb/eth2/dcqcn/state",
+    "/sys/kernel/debug/bnxt_re/0000:41:00.0/cc_config/enable_cc",
     "/service/tuned.service/state",
     "/gpu/0000:01:00.0/persistence",
 ]

@@ -120,6 +120,11 @@ def test_packets_of_rdma_count(node: IrqNode) -> None:
     path = os.path.realpath(f"{node.root}/sys/class/infiniband/mlx5_0")[len(os.path.realpath(node.root)) :]
     node.put(f"{path}/ports/1/counters/port_xmit_packets", f"{BUSY * UPTIME}\n")
     assert look(node)["eth2"].verdict is Verdict.WARN
+    # A driver with a name of its own, whose folder counters/ counts nothing
+    node.put(f"{path}/ports/1/counters/port_xmit_packets", "0\n")
+    assert look(node)["eth2"].verdict is Verdict.SKIP
+    node.put(f"{path}/ports/1/hw_counters/tx_rdma_ucast_pkts", f"{BUSY * UPTIME}\n")
+    assert look(node)["eth2"].verdict is Verdict.WARN
 
 
 def test_queues_on_the_wrong_node(node: IrqNode) -> None:

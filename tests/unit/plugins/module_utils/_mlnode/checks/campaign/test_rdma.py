@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import pathlib
 import threading
 from collections.abc import Callable, Sequence
@@ -309,6 +310,34 @@ def test_a_port_that_counts_no_packets_proves_nothing(node: Node) -> None:
         node.remove(f"{bench.PORT}/counters/{name}")
 
     assert "mlx5_0/1 counts no packets (counters/port_xmit_packets, " in measured(node, "rdma_bw")["reason"]
+
+
+#: Names of packets sent and received by driver, in a port whose folder counters/ counts nothing
+_NAMES = {
+    "ionic": ("tx_rdma_ucast_pkts", "rx_rdma_ucast_pkts"),
+    "irdma": ("ip4OutPkts", "ip4InPkts"),
+    "bnxt": ("tx_pkts", "rx_pkts"),
+}
+
+
+@pytest.mark.parametrize("driver", _NAMES)
+def test_a_driver_with_names_of_its_own_is_measured(node: Node, driver: str) -> None:
+    folder = f"{bench.PORT}/hw_counters"
+    names = [*_NAMES[driver], *(("ip6OutPkts", "ip6InPkts") if driver == "irdma" else ())]
+    for name in names:
+        node.put(f"{folder}/{name}", "1000\n")
+
+    def count(words: Sequence[str]) -> None:
+        path = f"{folder}/{_NAMES[driver]['--reversed' in words]}"
+        with node.lock:
+            node.put(path, f"{int(node.read(path)) + CROSSED}\n")
+
+    node.count = count
+
+    assert measured(node, "rdma_bw")["reason"] == ""
+
+    node.unreadable[f"{folder}/{_NAMES[driver][0]}"] = errno.EIO
+    assert "counts no packets" in measured(node, "rdma_bw")["reason"]
 
 
 def test_a_peer_that_is_this_node_does_not_count(node: Node) -> None:

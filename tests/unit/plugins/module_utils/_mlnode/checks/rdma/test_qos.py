@@ -7,7 +7,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import cases, door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door, roce_machine
 from mlnode.checks.expect import Expectations
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.rdma import qos
@@ -268,3 +268,35 @@ def test_a_port_without_an_interface_is_told(host: QosNode) -> None:
     host.link("/sys/class/infiniband/mlx5_9", f"../../..{folder}")
     found = checked(host, expecting(**EXPECTED))
     assert {found["mlx5_9/1", name].found for name in qos.NAMES} == {"no interface is known for this port"}
+
+
+# -- other drivers -------------------------------------------------------------------------
+
+
+def test_congestion_control_is_judged_on_each_driver(tmp_path: pathlib.Path) -> None:
+    rule = {"name": "roce", "nics": {"names": ["eth2", "eth3"]}, "ecn": [3], "cnp": {"dscp": 48}}
+    shown = {
+        "bnxt": (PASS, "enable 1, marking 1", PASS),
+        "bnxt, kernel": (PASS, "enable 1, marking 1", PASS),
+        "irdma": (PASS, "dcqcn 1", SKIP),
+        "ionic": (PASS, "dcqcn on", PASS),
+    }
+    for name, kind in roce_machine.NODES.items():
+        node = kind.made(tmp_path / name)
+        port = f"{kind.DEVICE.format(0)}/1"
+        assert of(node, "ecn", expecting(ecn=[3]), port).verdict is (
+            FAIL if name in ("irdma", "ionic") else PASS
+        )
+        door.apply(node, request(rule))
+        node.forget()
+        ecn, cnp = (of(node, check, target=port) for check in ("ecn", "cnp"))
+        assert (ecn.verdict, ecn.found, cnp.verdict) == shown[name], name
+
+
+def test_what_the_firmware_keeps_is_not_judged(tmp_path: pathlib.Path) -> None:
+    node = roce_machine.BnxtNode.made(tmp_path / "node")
+    assert isinstance(node, roce_machine.BnxtNode)
+    node.profiles(True)
+    check = of(node, "cnp", expecting(cnp={"dscp": 48, "priority": 6}), "bnxt_re0/1")
+    assert (check.verdict, check.expected) == (PASS, "dscp 48")
+    assert check.found == "dscp 48, priority 7 by the firmware"

@@ -4,25 +4,27 @@
 
     cm-tos           type of service of connections made by rdma_cm, 0 to 255
     cm-mode          read-only; RoCE v2 or IB/RoCE v1
-    traffic-class    overrides the class of all queue pairs, or none; vendor's driver only
+    traffic-class    overrides the class of all queue pairs, or none
 
-The first two are in configfs. A device has files there only while a folder for it exists, so each access
-creates the folder and removes it afterwards (drivers/infiniband/core/cma_configfs.c; the values stay with the
-device). The third file reads in another format than it is written (mlx5_ib of DOCA and MLNX_OFED).
+Other files are congestion control, in FILES of the device's driver.
+
+The first two are in configfs (drivers/infiniband/core/cma_configfs.c). The third file reads in another format
+than it is written (mlx5_ib of DOCA and MLNX_OFED).
 """
 
 from __future__ import annotations
 
 import errno
 import re
-from contextlib import contextmanager
-from typing import Iterator
+from contextlib import AbstractContextManager
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
 from ...model.record import regex
+from . import configfs, model, registry
+from .configfs import DEVICES
+from .model import RoceDriver
 
-_DEVICES = "/sys/class/infiniband"
 _CONFIG = "/sys/kernel/config/rdma_cm"
 
 _NAME = regex(r"[A-Za-z0-9_.-]{1,63}\Z", re.ASCII)
@@ -33,6 +35,7 @@ _GLOBAL = regex(r"^Global tclass=([0-9]{1,3})\s*$", re.MULTILINE | re.ASCII)
 #: File here → file in configfs
 _CM = {"cm-tos": "default_roce_tos", "cm-mode": "default_roce_mode"}
 _FILES = (*_CM, "traffic-class")
+_OWN = frozenset(file for driver in registry.DRIVERS.values() for file in driver.FILES)
 
 _NONE = "none"
 #: Written to clear the class: values from 0 on set it (traffic_class_show)
@@ -44,6 +47,8 @@ def read(host: Host, path: str) -> bytes:
     if file == "traffic-class":
         match = _GLOBAL.search(host.read(_class(host, path, device, port)))
         text = match.group(1) if match else _NONE
+    elif file in _OWN:
+        text = _driver(host, "read", path, device, file).read(host, device, port, file)
     else:
         with _folder(host, "read", path, device) as folder:
             text = host.read(f"{folder}/ports/{port}/{_CM[file]}").strip()
@@ -54,6 +59,9 @@ def write(host: Host, path: str, value: str) -> None:
     action = f"write {value!r} to"
     device, port, file = _file(action, path)
     text = value.strip()
+    if file in _OWN:
+        _driver(host, action, path, device, file).write(host, device, port, file, text)
+        return
     unset = file == "traffic-class" and text == _NONE
     if file == "cm-mode" or not (unset or (_BYTE.match(text) and int(text) < 256)):
         raise HostError(action, path, errno.EINVAL)
@@ -67,10 +75,13 @@ def write(host: Host, path: str, value: str) -> None:
 def names(host: Host, path: str) -> list[str]:
     parts = [part for part in path.split("/") if part][1:]
     if not parts:
-        return host.names(_DEVICES)
+        return host.names(DEVICES)
     if len(parts) == 1 and _NAME.match(parts[0]):
-        return host.names(f"{_DEVICES}/{parts[0]}/ports")
-    return [file for file in _FILES if exists(host, f"{path}/{file}")] if len(parts) == 2 else []
+        return host.names(f"{DEVICES}/{parts[0]}/ports")
+    if len(parts) != 2 or not _NAME.match(parts[0]):
+        return []
+    own = registry.of_device(host, parts[0]).FILES
+    return [file for file in (*_FILES, *own) if exists(host, f"{path}/{file}")]
 
 
 def exists(host: Host, path: str) -> bool:
@@ -79,8 +90,11 @@ def exists(host: Host, path: str) -> bool:
         if file == "traffic-class":
             _class(host, path, device, port)
             return True
-        _must_exist(host, "look at", path, device)
-        return host.exists(_CONFIG) and host.exists(f"{_DEVICES}/{device}/ports/{port}")
+        if file in _OWN:
+            _driver(host, "look at", path, device, file)
+            return host.exists(f"{DEVICES}/{device}/ports/{port}")
+        configfs.must_exist(host, "look at", path, device)
+        return host.exists(_CONFIG) and host.exists(f"{DEVICES}/{device}/ports/{port}")
     except MissingError:
         return False
 
@@ -101,43 +115,32 @@ def blocked(host: Host, path: str) -> str:
 
 def _file(action: str, path: str) -> tuple[str, str, str]:
     parts = [part for part in path.split("/") if part][1:]
-    known = len(parts) == 3 and _NAME.match(parts[0]) and _PORT.match(parts[1]) and parts[2] in _FILES
-    if not known or parts[0] in (".", ".."):
+    known = len(parts) == 3 and _NAME.match(parts[0]) and _PORT.match(parts[1])
+    if not known or parts[2] not in _OWN.union(_FILES) or parts[0] in (".", ".."):
         raise MissingError(action, path, f"{path} does not exist")
     return parts[0], parts[1], parts[2]
 
 
-def _must_exist(host: Host, action: str, path: str, device: str) -> None:
-    """Raises MissingError if the device does not exist."""
-    if device not in host.names(_DEVICES):
-        raise MissingError(action, path, f"there is no RDMA device {device}")
+def _driver(host: Host, action: str, path: str, device: str, file: str) -> RoceDriver:
+    """The device's driver. Raises MissingError if it has no such file here."""
+    configfs.must_exist(host, action, path, device)
+    driver = registry.of_device(host, device)
+    if file not in driver.FILES:
+        raise MissingError(action, path, f"the driver of {device} has no {file}")
+    if not host.exists(driver.CONFIG):
+        raise MissingError(action, path, f"there is no {driver.CONFIG}")
+    return driver
 
 
 def _class(host: Host, path: str, device: str, port: str) -> str:
     """The vendor's file. Raises MissingError if the driver lacks it."""
-    _must_exist(host, "look at", path, device)
-    file = f"{_DEVICES}/{device}/tc/{port}/traffic_class"
+    configfs.must_exist(host, "look at", path, device)
+    file = f"{DEVICES}/{device}/tc/{port}/traffic_class"
     if not host.exists(file):
-        lack = "its driver has no traffic class for all (only the vendor's mlx5 driver has one)"
-        raise MissingError("look at", path, f"{lack}: let the programs set theirs")
+        raise MissingError("look at", path, registry.of_device(host, device).LACKS[model.TRAFFIC_CLASS])
     return file
 
 
-@contextmanager
-def _folder(host: Host, action: str, path: str, device: str) -> Iterator[str]:
-    """The device's folder in configfs, created for the duration of the block."""
-    _must_exist(host, action, path, device)
-    if not host.exists(_CONFIG):
-        lack = "rdma_cm is not loaded, or configfs is not mounted at /sys/kernel/config"
-        raise MissingError(action, path, lack)
-    folder = f"{_CONFIG}/{device}"
-    if host.exists(folder):
-        yield folder
-        return
-    if not host.is_superuser():
-        raise HostError(action, path, None, "root is needed: configfs wants a folder to be made for a look")
-    host.make_folder(folder)
-    try:
-        yield folder
-    finally:
-        host.remove_folder_if_empty(folder)
+def _folder(host: Host, action: str, path: str, device: str) -> AbstractContextManager[str]:
+    lack = "rdma_cm is not loaded, or configfs is not mounted at /sys/kernel/config"
+    return configfs.folder(host, action, path, _CONFIG, device, lack)

@@ -1,0 +1,60 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""AMD's ionic (Pensando Pollara). The driver has no interface for priorities: AMD's nicctl sets them, see
+drivers/dcb/nicctl.py."""
+
+from __future__ import annotations
+
+from ...host.host import Host
+from ..dcb import nicctl
+from . import model
+from .model import Answer, Counters, Knob, Nic, RoceDriver
+
+
+class Ionic(RoceDriver):
+    SUPPORTS = {
+        "global_pause": "ethtool",
+        "trust": "nicctl, all NICs together",
+        "dscp": "nicctl",
+        "pfc": "nicctl",
+        "ecn": "nicctl",
+        "cnp_dscp": "nicctl",
+        "rdma_cm_tos": "configfs",
+    }
+    LACKS = {
+        **{group: nicctl.LACKS[group] for group in ("ets", "buffer")},
+        model.CNP_PRIORITY: "CNPs have the priority of their DSCP: set it with dscp",
+        model.TRAFFIC_CLASS: "ionic has no traffic class for all queue pairs: let the programs set theirs",
+    }
+    #: AMD's firmware names them; the kernel's driver passes the names on (hw/ionic/ionic_hw_stats.c). Names:
+    #: ROCm/amdsmi and ROCm/rocprofiler-systems, AINIC counters; resp_rx_outouf_seq is spelled so.
+    COUNTERS = (
+        Counters(
+            ("hw_counters/tx_rdma_ucast_pkts",),
+            ("hw_counters/rx_rdma_ucast_pkts",),
+            (
+                "hw_counters/req_rx_pkt_seq_err",
+                "hw_counters/tx_rdma_ack_timeout",
+                "hw_counters/req_rx_rnr_retry_err",
+            ),
+            ("hw_counters/resp_rx_outouf_seq",),
+        ),
+    )
+
+    def pause(self, nic: str) -> str:
+        """ethtool shows PFC as pause frames, and would switch it off with them."""
+        return f"/dcb/{nic}/pause"
+
+    def knobs(self, host: Host, nic: Nic, group: str, value: object) -> Answer:
+        del host
+        if group in self.LACKS:
+            return Answer(lacks=self.LACKS[group])
+        if not nic.ports:
+            return Answer(lacks=model.NO_DEVICE)
+        field, want = ("state", "on") if group == model.ECN else ("cnp-dscp", str(value))
+        return Answer((Knob(f"/dcb/{nic.name}/dcqcn/{field}", want, "dcqcn"),))
+
+    def remark(self, group: str) -> str:
+        if group == "trust":
+            return "nicctl sets it for all of AMD's NICs together"
+        return "DCQCN is for all priorities of the device" if group == model.ECN else ""

@@ -1,0 +1,118 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The interface of RDMA drivers: congestion control of RoCE, and names of their counters."""
+
+from __future__ import annotations
+
+from typing import Mapping
+
+from ...host.host import Host
+from ...model.errors import MissingError
+from ...model.record import NamedTuple
+
+#: Groups of settings that each driver sets in its own way, as in a setting of roce_qos
+ECN, CNP_DSCP, CNP_PRIORITY, TRAFFIC_CLASS = "ecn", "cnp_dscp", "cnp_priority", "traffic_class"
+
+NO_DEVICE = "there is no RDMA device on it"
+
+
+class Nic(NamedTuple):
+    """An interface. address: of its PCI function, or empty. ports: device and number of its RoCE ports."""
+
+    name: str
+    address: str = ""
+    ports: tuple[tuple[str, int], ...] = ()
+
+
+class Knob(NamedTuple):
+    """One file of a setting. label: tells it from the others of the NIC. device: the RDMA device it belongs
+    to; empty for the interface."""
+
+    path: str
+    want: str
+    label: str = ""
+    device: str = ""
+
+
+class Answer(NamedTuple):
+    """The files of a setting on one NIC, or why the driver has none. managed: why the firmware sets it, with
+    its present value."""
+
+    knobs: tuple[Knob, ...] = ()
+    lacks: str = ""
+    managed: str = ""
+    value: str = ""
+
+
+class Counters(NamedTuple):
+    """Files of a port that count packets, below its folder in sysfs. The files of each tuple are added up.
+
+    lost_sent: negative acknowledgements and timeouts of a sender. lost_received: packets out of sequence.
+    """
+
+    sent: tuple[str, ...] = ()
+    received: tuple[str, ...] = ()
+    lost_sent: tuple[str, ...] = ()
+    lost_received: tuple[str, ...] = ()
+
+
+class RoceDriver:
+    """One RDMA driver.
+
+    SUPPORTS: option of roce_qos → the interface that sets it; cnp has one entry for each of its parts. LACKS:
+    all others → the reason. QUIET: groups whose change resets no link. FILES: names below /roce/DEVICE/PORT,
+    which stand for files of the folder CONFIG. COUNTERS: one for each set of names.
+    """
+
+    SUPPORTS: Mapping[str, str] = {}
+    LACKS: Mapping[str, str] = {}
+    QUIET: frozenset[str] = frozenset()
+    FILES: tuple[str, ...] = ()
+    CONFIG: str = ""
+    COUNTERS: tuple[Counters, ...] = ()
+
+    def pause(self, nic: str) -> str:
+        """Folder with the files rx and tx of global pause."""
+        return f"/ethtool/{nic}/pause"
+
+    def knobs(self, host: Host, nic: Nic, group: str, value: object) -> Answer:
+        """The files of one of the groups above. Raises HostError."""
+        del host, nic, value
+        return Answer(lacks=self.LACKS[group])
+
+    def remark(self, group: str) -> str:
+        """A remark on a group that is set; empty if there is none."""
+        del group
+        return ""
+
+    def read(self, host: Host, device: str, port: str, file: str) -> str:
+        """Text of one of FILES. Raises HostError."""
+        del host, port
+        raise MissingError("read", device, f"its driver has no file {file}")
+
+    def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
+        """Raises HostError."""
+        del host, port, text
+        raise MissingError("write", device, f"its driver has no file {file}")
+
+    def command(self, device: str, port: str, file: str, text: str) -> str:
+        """Equivalent line for a shell."""
+        del device, port, file, text
+        return ""
+
+
+class Unknown(RoceDriver):
+    """A driver with no interface for congestion control that mlnode knows."""
+
+    LACKS = {
+        ECN: "its driver has no known switch for congestion control (ECN, DCQCN)",
+        CNP_DSCP: "its driver does not show what its congestion notifications (CNP) look like",
+        CNP_PRIORITY: "its driver does not show what its congestion notifications (CNP) look like",
+        TRAFFIC_CLASS: "its driver has no traffic class for all queue pairs: let the programs set theirs",
+    }
+
+
+class Simulated(Unknown):
+    """netdevsim, which only keeps numbers."""
+
+    QUIET = frozenset(("trust", "dscp", "ets", "pfc", "buffer"))

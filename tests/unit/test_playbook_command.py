@@ -152,7 +152,7 @@ def test_check_mode_says_how_long_a_command_may_take(tmp_path: pathlib.Path) -> 
 
 #: Launcher → the words before the program
 LAUNCHED = {
-    "mpirun": "--host a:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q",
+    "mpirun": "--host localhost:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q",
     "srun": "--nodes 3 --nodelist {0},{0},{0} --ntasks 24 --ntasks-per-node 8 --exclusive "
     "--kill-on-bad-exit=1 --export=ALL -q",
 }

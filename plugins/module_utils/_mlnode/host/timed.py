@@ -27,8 +27,10 @@ _REST = 5.0
 #: Bytes of one read
 _CHUNK = 1 << 16
 
-#: Bytes of the standard error for a message
+#: Bytes and lines of the standard error for a message: mpirun of Open MPI 4 adds six lines to the words of the
+#: process that failed
 _TAIL = 2000
+_LINES = 8
 
 
 class Ran(NamedTuple):
@@ -89,7 +91,9 @@ def _failure(rc: int, said: str) -> str:
     if rc == 0:
         return ""
     ended = f"it ended with exit status {rc}" if rc > 0 else f"it was ended by signal {-rc}"
-    last = [printable(line) for line in map(str.strip, said.splitlines()) if line][-3:]
+    # mpirun draws lines between its words.
+    words = [line for line in map(str.strip, said.splitlines()) if line.strip("-=*")]
+    last = [printable(line) for line in words[-_LINES:]]
     return f"{ended}: {' / '.join(last)}" if last else ended
 
 

@@ -35,6 +35,7 @@ def test_it_has_no_input_and_no_terminal() -> None:
         ("echo 1; echo no memory >&2; exit 1", 1, "it ended with exit status 1: no memory"),
         ("echo only here; exit 1", 1, "it ended with exit status 1: only here"),
         ("printf '\\033[31mred' >&2; exit 1", 1, "it ended with exit status 1: \\x1b[31mred"),
+        ("seq 9 >&2; echo ---- >&2; exit 1", 1, f"it ended with exit status 1: {' / '.join('23456789')}"),
         ("kill -KILL $$", -9, "it was ended by signal 9"),
     ],
 )

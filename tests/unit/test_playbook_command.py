@@ -97,7 +97,7 @@ LONG_FAULTS = {
     "it prints inf": ("echo score: inf", "score: expected a number below 1e+100, got inf"),
     "it prints megabytes": ("head -c 3000000 /dev/zero", "it printed more than 1048576 bytes"),
     "it prints a megabyte of zeros": ("head -c 1048576 /dev/zero", "score: expected a value in the output"),
-    "it prints no UTF-8": ("head -c 500000 /dev/urandom; printf 'score: \\377'", "got '\ufffd'"),
+    "it prints no UTF-8": ("head -c 500000 /dev/urandom; printf 'score: \\377'", r"got '\ufffd'"),
     "it ignores SIGTERM": ("trap '' TERM; sleep 60; sleep 60", "no end within 1 s"),
     "a child keeps its output open": ("setsid sleep 66 & echo score: nan", "score: expected a number above"),
 }

@@ -35,15 +35,15 @@ _SET_CHILD_SUBREAPER = 36
 #: Bytes of one read
 _CHUNK = 1 << 16
 
-#: Bytes and lines of the standard error for a message: mpirun of Open MPI 4 adds six lines to the words of the
+#: Bytes and lines of the standard error for a message: mpirun of Open MPI 4 adds six lines to those of the
 #: process that failed
 _TAIL = 2000
 _LINES = 8
 
 
 class Ran(NamedTuple):
-    """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8. problem:
-    the reason for which its output is not a measurement, "" without one."""
+    """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8, and without
+    NUL. problem: the reason for which its output is not a measurement, "" without one."""
 
     rc: int
     seconds: float
@@ -209,4 +209,5 @@ class _Output:
 
     @property
     def text(self) -> str:
-        return bytes(self._kept).decode("utf-8", "replace")
+        # Answers of nodes with NUL are refused.
+        return bytes(self._kept).decode("utf-8", "replace").replace("\0", "\ufffd")

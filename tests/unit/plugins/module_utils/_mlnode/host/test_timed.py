@@ -20,9 +20,9 @@ def shell(script: str, seconds: float = 30, most: int = 1 << 16) -> timed.Ran:
 
 
 def test_its_output_its_status_and_its_time_are_returned() -> None:
-    ran = shell("echo one; sleep 0.05; printf 'two \\377'")
+    ran = shell("echo one; sleep 0.05; printf 'two \\377\\0'")
 
-    assert (ran.rc, ran.out, ran.problem) == (0, "one\ntwo \ufffd", "")
+    assert (ran.rc, ran.out, ran.problem) == (0, "one\ntwo \ufffd\ufffd", "")
     assert ran.seconds >= 0.05
 
 
@@ -124,7 +124,9 @@ def test_a_process_that_cannot_be_killed_is_not_waited_for(
     child = tmp_path / "child"
     with monkeypatch.context() as patched:
         patched.setattr(os, "kill", lambda _number, _signal: None)
-        ran = shell(f"setsid sh -c 'echo $$ > {child}; exec sleep 60' & until test -s {child}; do :; done; echo")
+        ran = shell(
+            f"setsid sh -c 'echo $$ > {child}; exec sleep 60' & until test -s {child}; do :; done; echo"
+        )
 
     os.kill(int(child.read_text(encoding="ascii")), 9)
     assert (ran.rc, ran.out) == (0, "\n")

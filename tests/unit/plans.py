@@ -33,7 +33,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import OFFERED
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.roles import name_of
 from mlnode.agent.registry import KINDS
-from mlnode.drivers import nvidia
+from mlnode.drivers.gpu import nvidia_smi as nvidia
 from mlnode.engine import declared, engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row

@@ -16,7 +16,7 @@ from ...linux import kernel_log
 from ...model.errors import printable
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
-from ..model import Check, Subject, if_installed
+from ..model import Cause, Check, Subject, if_installed
 
 DMESG = "dmesg"
 _UPTIME = "/proc/uptime"
@@ -30,15 +30,6 @@ _BOOT_S = 60
 _MOST = 8
 _ORDER = (Severity.LOW, Severity.MEDIUM, Severity.HIGH)
 _EXPECTED = "none in the last day"
-
-
-class Cause(NamedTuple):
-    """Cause of an error, and the advice for it."""
-
-    name: str
-    severity: Severity
-    reason: str
-    advice: str
 
 
 class Line(NamedTuple):

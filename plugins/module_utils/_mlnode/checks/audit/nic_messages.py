@@ -17,9 +17,9 @@ from ...knobs.nics import ports
 from ...model.record import regex
 from ...model.setting import Severity
 from ...topology.model import Topology
-from ..model import Check, Nothing
+from ..model import Cause, Check, Nothing
 from . import log
-from .log import Cause, Event, Line, Log
+from .log import Event, Line, Log
 from .model import Looks, topic
 
 MESSAGES = topic(

@@ -12,9 +12,9 @@ from ...knobs.nics import ports
 from ...model.record import regex
 from ...model.setting import Severity
 from ...topology.model import Topology
-from ..model import Check, Nothing
+from ..model import Cause, Check, Nothing
 from . import log
-from .log import Cause, Event, Log, Message
+from .log import Event, Log, Message
 from .model import Looks, topic
 
 ERRORS = topic(

@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, nvidia_smi
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
-from mlnode.checks.audit.gpus import TOPICS
 from mlnode.checks.model import Verdict
+from mlnode.drivers.gpu.nvidia_query import TOPICS
 from mlnode.host.system import Finished
 from mlnode.report.audit import report
 

@@ -13,69 +13,57 @@ import re
 from typing import Any, Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from ...drivers import nvidia
-from ...drivers import services as service_files
 from ...host.host import Host
 from ...host.system import USUAL_SECONDS
+from ...model.check import Check, Subject, if_installed
 from ...model.errors import HostError, listed
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
-from ...topology.model import Gpu
-from ..model import Check, Subject, if_installed
-from .model import topic
+from .. import services as service_files
+from . import nvidia_smi as nvidia
+from . import topics
+from .driver import Card
 
 QUERY = (nvidia.TOOL, "-q", "-x")
 _SOURCE = " ".join(QUERY)
 _IMEX = "nvidia-imex-ctl"
 _DOMAIN = (_IMEX, "-N", "-j")
 
-ANSWERING = topic(
-    "gpu_answering",
-    Severity.HIGH,
-    "a job that starts one rank for each GPU fails at once, or waits for the lost GPU",
-    "nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
-    "look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
-    _SOURCE,
+ANSWERING = replace(
+    topics.ANSWERING,
+    reference="nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
+    advice="look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
+    source=_SOURCE,
 )
-CLOCKS = topic(
-    "gpu_clocks",
-    Severity.HIGH,
-    "the hardware has halved the clocks, or more, and all other GPUs of the job wait for this one",
-    "NVML API reference, nvmlClocksEventReasons",
-    "look at temperatures, fans and power supplies: nvidia-smi -q -d TEMPERATURE,POWER; the BMC's log",
-    _SOURCE,
+CLOCKS = replace(
+    topics.CLOCKS,
+    reference="NVML API reference, nvmlClocksEventReasons",
+    advice="look at temperatures, fans and power supplies: nvidia-smi -q -d TEMPERATURE,POWER; the BMC's log",
+    source=_SOURCE,
 )
-_SOFTWARE: dict[str, Any] = {
-    "severity": Severity.MEDIUM,
-    "reason": "the driver lowers the clocks to cool this GPU, and all others of the job wait for it",
-}
-FABRIC = topic(
-    "gpu_fabric",
-    Severity.HIGH,
-    "CUDA does not start on this GPU, with `system not yet initialized` (802), or its NVLinks are slower",
-    "NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
-    "look at the log of nvidia-fabricmanager and at dmesg; its version must match the driver's",
-    _SOURCE,
+FABRIC = replace(
+    topics.FABRIC,
+    reason="CUDA does not start on this GPU, with `system not yet initialized` (802), "
+    "or its NVLinks are slower",
+    reference="NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
+    advice="look at the log of nvidia-fabricmanager and at dmesg; its version must match the driver's",
+    source=_SOURCE,
 )
-RECOVERY = topic(
-    "gpu_recovery",
-    Severity.HIGH,
-    "the driver waits for a reset or a reboot, and the next job on this GPU fails or dies",
-    "nvidia-smi(1), GPU Recovery Action and Remapped Rows",
-    "drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
-    _SOURCE,
+RECOVERY = replace(
+    topics.RECOVERY,
+    reference="nvidia-smi(1), GPU Recovery Action and Remapped Rows",
+    advice="drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
+    source=_SOURCE,
 )
 _ROWS: dict[str, Any] = {
     "severity": Severity.MEDIUM,
     "reason": "rows of its memory are remapped at the next reset, and the rest works until then",
 }
-IMEX = topic(
-    "imex",
-    Severity.HIGH,
-    "without the domain, a job whose nodes share memory over NVLink fails or falls back to the network",
-    "NVIDIA, IMEX Service for NVLink Networks",
-    "look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
-    " ".join(_DOMAIN),
+IMEX = replace(
+    topics.IMEX,
+    reference="NVIDIA, IMEX Service for NVLink Networks",
+    advice="look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
+    source=" ".join(_DOMAIN),
 )
 #: Topics read with nvidia-smi -q -x
 TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
@@ -102,7 +90,6 @@ _BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
 _CHANNELS = "/dev/nvidia-caps-imex-channels"
-_MOST = 4
 _ALL = "every GPU that the driver holds"
 
 
@@ -121,7 +108,7 @@ class _Seen(NamedTuple):
         return "" if text in nvidia.NOT_THERE else text
 
 
-def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[Check]:
+def checks(host: Host, gpus: Sequence[Card]) -> Iterator[Check]:
     """Checks of NVIDIA's GPUs. gpus: those on PCI. Raises Nothing, HostError."""
     try:
         with if_installed():
@@ -159,13 +146,13 @@ def _seen(answer: str) -> list[_Seen]:
 # -- presence --------------------------------------------------------------------------------
 
 
-def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Check:
+def _answering(gpus: Sequence[Card], seen: Sequence[_Seen]) -> Check:
     here = {gpu.address for gpu in seen}
     ours = [gpu for gpu in gpus if gpu.driver in (None, "nvidia")]
     lost = [gpu.address for gpu in ours if gpu.address not in here]
     evidence = f"{len(ours) - len(lost)} of {len(ours)} on PCI"
     if lost:
-        evidence += f", and not {listed(lost, _MOST)}"
+        evidence += f", and not {listed(lost, topics.NAMED)}"
     others = len(gpus) - len(ours)
     evidence += f"; {others} with another driver" if others else ""
     return ANSWERING.judged(not lost, evidence, expected=_ALL)
@@ -186,7 +173,7 @@ def _clocks(gpu: _Seen) -> Check:
     if strange and not halved and not cooled:
         return subject.unknown(f"{evidence}: not known here: {', '.join(strange)}")
     if cooled and not halved:
-        subject = replace(subject, **_SOFTWARE)
+        subject = replace(subject, **topics.COOLED)
     return subject.judged(not halved and not cooled, evidence, expected="no slowdown")
 
 
@@ -284,7 +271,7 @@ def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
         return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
     waiting = [f"{name} {state}" for name, state in domain.nodes.items() if state != "READY"]
     evidence = f"{domain.state}, {len(domain.nodes) - len(waiting)} of {len(domain.nodes)} nodes READY"
-    evidence += f", and not {listed(waiting, _MOST)}" if waiting else ""
+    evidence += f", and not {listed(waiting, topics.NAMED)}" if waiting else ""
     evidence += "" if channels else f"; no channel is in {_CHANNELS}"
     good = domain.state == "UP" and bool(channels)
     no_channel = "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"

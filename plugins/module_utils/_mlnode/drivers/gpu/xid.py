@@ -10,21 +10,17 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from ...host.host import Host
-from ...model.record import regex
+from ...model.check import Cause
+from ...model.record import regex, replace
 from ...model.setting import Severity
-from ..model import Check
-from . import log
-from .log import Cause, Event, Line
-from .model import topic
+from . import topics
+from .driver import Message
 
-XID = topic(
-    "gpu_xid",
-    Severity.HIGH,
-    "the driver reports that a GPU, its memory or its link failed, or that a program did",
-    "NVIDIA, Analyzing Xid Errors with the Xid Catalog",
-    "look the number up in the vendor's list of Xids",
-    log.DMESG,
+XID = replace(
+    topics.MESSAGES,
+    reference="NVIDIA, Analyzing Xid Errors with the Xid Catalog",
+    advice="look the number up in the vendor's list of Xids",
+    source="dmesg",
 )
 
 _HARDWARE = Cause(
@@ -98,20 +94,11 @@ _XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})", re.A
 _RECOVERED = regex(r"NVRM: Xid [^\n]*: 154,[^\n]* to 0x0\b", re.ASCII)
 
 
-def checks(host: Host) -> Iterator[Check]:
-    """One check per GPU with an Xid. Raises Nothing, HostError if the log cannot be read."""
-    kernel = log.read(host)
-    events: dict[str, list[Event]] = {}
-    for line in kernel.lines:
-        for gpu, event in _events(line):
-            events.setdefault(f"GPU {gpu}", []).append(event)
-    return log.checks(XID, kernel, events)
-
-
-def _events(line: Line) -> Iterator[tuple[str, Event]]:
-    for match in _XID.finditer(line.text):
-        if _RECOVERED.search(line.text):
+def messages(text: str) -> Iterator[Message]:
+    """The Xids in a line."""
+    for match in _XID.finditer(text):
+        if _RECOVERED.search(text):
             continue
         number = int(match.group(2))
         cause, name = TABLE.get(number, (_OTHER, ""))
-        yield match.group(1), Event(f"Xid {number}", name, cause, line.age)
+        yield Message(match.group(1), f"Xid {number}", name, cause)

@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interface of a driver of GPUs. Checks and areas use it, and know no vendor."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tuple
+
+from ...host.host import Host
+from ...model.check import Cause, Check, Subject, findings
+from ...model.record import NamedTuple
+
+
+class Card(Protocol):
+    """A GPU on PCI. address: as in sysfs. driver: of the kernel, None without one."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def driver(self) -> str | None: ...
+
+
+class Message(NamedTuple):
+    """An error in the kernel's log. title: such as Xid 79. name: its meaning; "" if the title explains
+    itself."""
+
+    address: str
+    title: str
+    name: str
+    cause: Cause
+
+
+#: Topics, and a function that returns their findings, or raises Nothing or HostError
+Look = Tuple[Tuple[Subject, ...], Callable[[Host, Sequence[Card]], Iterable[Check]]]
+
+
+class GpuDriver:
+    """A vendor's driver.
+
+    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source
+    of each answer. MESSAGES: about errors in the kernel's log.
+    """
+
+    VENDOR: str
+    MODULE: str
+    LOOKS: tuple[Look, ...]
+    MESSAGES: Subject
+
+    def require(self, host: Host) -> None:
+        """Raises Nothing if the driver is not loaded, and HostError."""
+        raise NotImplementedError
+
+    def messages(self, text: str) -> Iterator[Message]:
+        """Errors in a line of the kernel's log."""
+        raise NotImplementedError
+
+    def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
+        """Process id → addresses of the GPUs that it computes on; empty if unknown."""
+        raise NotImplementedError
+
+    def checks(self, host: Host, cards: Sequence[Card]) -> Iterator[Check]:
+        """Findings about all topics of LOOKS. cards: the GPUs of this vendor."""
+        for topics, look in self.LOOKS:
+            yield from findings(topics, partial(self._look, look, host, cards))
+
+    def _look(
+        self, look: Callable[[Host, Sequence[Card]], Iterable[Check]], host: Host, cards: Sequence[Card]
+    ) -> Iterable[Check]:
+        self.require(host)
+        return look(host, cards)

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tuple
+from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tuple, Union
 
 from ...host.host import Host
 from ...model.check import Cause, Check, Subject, findings
@@ -31,8 +31,10 @@ class Message(NamedTuple):
     cause: Cause
 
 
-#: Topics, and a function that returns their findings, or raises Nothing or HostError
-Look = Tuple[Tuple[Subject, ...], Callable[[Host, Sequence[Card]], Iterable[Check]]]
+#: Returns findings about GPUs, or raises Nothing or HostError
+Ask = Callable[[Host, Sequence[Card]], Union[Check, Iterable[Check]]]
+#: Topics, and the function that answers them
+Look = Tuple[Tuple[Subject, ...], Ask]
 
 
 class GpuDriver:
@@ -64,8 +66,6 @@ class GpuDriver:
         for topics, look in self.LOOKS:
             yield from findings(topics, partial(self._look, look, host, cards))
 
-    def _look(
-        self, look: Callable[[Host, Sequence[Card]], Iterable[Check]], host: Host, cards: Sequence[Card]
-    ) -> Iterable[Check]:
+    def _look(self, look: Ask, host: Host, cards: Sequence[Card]) -> Check | Iterable[Check]:
         self.require(host)
         return look(host, cards)

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from .amd import Amd
 from .driver import GpuDriver
 from .nvidia import Nvidia
 
-ALL: tuple[GpuDriver, ...] = (Nvidia(),)
+ALL: tuple[GpuDriver, ...] = (Nvidia(), Amd())
 
 
 def of(vendors: Iterable[str]) -> list[GpuDriver]:

@@ -59,6 +59,24 @@ _ROWS: dict[str, Any] = {
     "severity": Severity.MEDIUM,
     "reason": "rows of its memory are remapped at the next reset, and the rest works until then",
 }
+PARTITION = replace(
+    topics.PARTITION,
+    reference="nvidia-smi(1), MIG Mode",
+    advice="set one mode for all: nvidia-smi -mig",
+    source=_SOURCE,
+)
+POWER_CAP = replace(
+    topics.POWER_CAP,
+    reference="nvidia-smi(1), Power Readings",
+    advice="set the default again: nvidia-smi -i GPU -pl WATTS",
+    source=_SOURCE,
+)
+VERSIONS = replace(
+    topics.VERSIONS,
+    reference="nvidia-smi(1), VBIOS Version",
+    advice="bring all GPUs to one firmware",
+    source=_SOURCE,
+)
 IMEX = replace(
     topics.IMEX,
     reference="NVIDIA, IMEX Service for NVLink Networks",
@@ -66,7 +84,7 @@ IMEX = replace(
     source=" ".join(_DOMAIN),
 )
 #: Topics read with nvidia-smi -q -x
-TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
+TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, PARTITION, POWER_CAP, VERSIONS, IMEX)
 
 #: Twice the usual: without persistence mode the driver first initializes each GPU
 _SECONDS = 2 * USUAL_SECONDS
@@ -87,6 +105,7 @@ _READY = ("Completed", "Success")
 #: Values of the fabric's health; others are unknown here
 _WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_THERE)
 _BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
+_WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
 _CHANNELS = "/dev/nvidia-caps-imex-channels"
@@ -119,7 +138,9 @@ def checks(host: Host, gpus: Sequence[Card]) -> Iterator[Check]:
         raise
     yield _answering(gpus, seen)
     for gpu in seen:
-        yield from (_clocks(gpu), _fabric(host, gpu), _recovery(gpu))
+        yield from (_clocks(gpu), _fabric(host, gpu), _recovery(gpu), _power_cap(gpu))
+    yield from _partition(seen)
+    yield _versions(seen)
     yield _imex(host, seen)
 
 
@@ -251,6 +272,45 @@ def _older(gpu: _Seen) -> str:
     }
     asked = next((name for name, text in wanted.items() if text == "Yes"), "")
     return asked or ("None" if "No" in wanted.values() else "")
+
+
+# -- alike -----------------------------------------------------------------------------------
+
+
+def _power_cap(gpu: _Seen) -> Check:
+    subject = gpu.about(POWER_CAP)
+    cap, default = (gpu.text(f"gpu_power_readings/{name}_power_limit") for name in ("current", "default"))
+    if not cap and not default:
+        return subject.skip("this driver or GPU does not report it")
+    watts = [_WATTS.match(text) for text in (cap, default)]
+    evidence = f"{cap}; default {default}"
+    if watts[0] is None or watts[1] is None:
+        return subject.unknown(f"{evidence}: not two numbers of watts")
+    return subject.judged(float(watts[0][1]) >= float(watts[1][1]), evidence, expected=f"at least {default}")
+
+
+def _partition(seen: Sequence[_Seen]) -> Iterator[Check]:
+    """Judged against the mode that most GPUs of the node have."""
+    modes = {gpu.address: gpu.text("mig_mode/current_mig") for gpu in seen}
+    usual = topics.usual([mode for mode in modes.values() if mode])
+    for gpu in seen:
+        subject, mode = gpu.about(PARTITION), modes[gpu.address]
+        if not mode:
+            yield subject.skip("this GPU has no partitions")
+        else:
+            yield subject.judged(mode == usual, f"MIG {mode}", expected=f"MIG {usual}, as most GPUs here")
+
+
+def _versions(seen: Sequence[_Seen]) -> Check:
+    """The firmware of all GPUs; one driver has them all."""
+    names = {gpu.address: gpu.text("vbios_version") for gpu in seen}
+    if not any(names.values()):
+        return VERSIONS.skip("this driver does not report them")
+    if not all(names.values()):
+        return VERSIONS.unknown("some GPUs do not report theirs")
+    counts = {name: [*names.values()].count(name) for name in dict.fromkeys(names.values())}
+    evidence = "vbios " + ", ".join(f"{name} ({count})" for name, count in counts.items())
+    return VERSIONS.judged(len(counts) == 1, evidence, expected="one of each")
 
 
 # -- memory shared between nodes over NVLink -------------------------------------------------

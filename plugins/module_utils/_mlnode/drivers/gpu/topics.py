@@ -7,7 +7,7 @@ The class of a driver adds its sources and its advice. Their order is the order 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from ...model.check import Subject
 from ...model.setting import Severity
@@ -44,6 +44,21 @@ RECOVERY = Subject(
     severity=Severity.HIGH,
     reason="the driver waits for a reset or a reboot, and the next job on this GPU fails or dies",
 )
+PARTITION = Subject(
+    "gpu_partition",
+    severity=Severity.MEDIUM,
+    reason="GPUs that are divided in different ways give the ranks of a job unequal shares",
+)
+POWER_CAP = Subject(
+    "gpu_power_cap",
+    severity=Severity.MEDIUM,
+    reason="a GPU under a lower power cap has lower clocks under load, and all others of the job wait for it",
+)
+VERSIONS = Subject(
+    "gpu_versions",
+    severity=Severity.MEDIUM,
+    reason="GPUs with different firmware may differ in speed and in their faults",
+)
 IMEX = Subject(
     "imex",
     severity=Severity.HIGH,
@@ -52,13 +67,19 @@ IMEX = Subject(
 )
 
 #: Without MESSAGES, which come from the kernel's log
-ALL = (ECC, PERSISTENCE, ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
+ALL = (ECC, PERSISTENCE, ANSWERING, CLOCKS, FABRIC, RECOVERY, PARTITION, POWER_CAP, VERSIONS, IMEX)
 
 #: Clocks that the driver lowers to cool the GPU
 COOLED: dict[str, Any] = {
     "severity": Severity.MEDIUM,
     "reason": "the driver lowers the clocks to cool this GPU, and all others of the job wait for it",
 }
+
+
+def usual(values: Sequence[str]) -> str:
+    """The value that most GPUs have; "" without any."""
+    return max(values, key=values.count, default="")
+
 
 #: GPUs that an answer names
 NAMED = 4

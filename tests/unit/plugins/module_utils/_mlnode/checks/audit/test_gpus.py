@@ -143,6 +143,20 @@ def test_the_words_of_an_older_driver(node: GpuMachine, name: str, verdict: str,
     assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.FAIL
 
 
+# -- alike ---------------------------------------------------------------------------------
+
+
+@cases.table
+def test_gpus_that_are_alike(node: GpuMachine, name: str, texts: list[str], verdict: str, found: str) -> None:
+    """texts: an element of the first GPU, its text, and that of the second."""
+    path, first, second = texts
+    for details, text in zip(node.details.values(), (first, second)):
+        assert details is not None
+        details.update({"gpu_power_readings/default_power_limit": "700.00 W", path: text})
+    check = one(node, name, "node" if name == "gpu_versions" else f"GPU {SECOND}")
+    assert (str(check.verdict), check.found) == (verdict, found)
+
+
 # -- memory that nodes share over NVLink ---------------------------------------------------
 
 

@@ -249,9 +249,21 @@ def test_a_tool_that_hangs_fails_or_is_not_there(node: GpuMachine) -> None:
 
 
 def test_gpus_of_others(tmp_path: pathlib.Path) -> None:
-    amd = GpuMachine.of(str(tmp_path / "amd"), 1, "0x1002")
-    assert one(amd, "gpu_ecc").found == "nothing here reads this of GPUs of AMD"
-    assert amd.asked == []
+    intel = GpuMachine.of(str(tmp_path / "intel"), 1, "0x8086")
+    assert one(intel, "gpu_ecc").found == "nothing here reads this of GPUs of Intel"
+    assert intel.asked == []
+
+
+def test_gpus_of_two_vendors(node: GpuMachine) -> None:
+    """Each is judged by its own driver."""
+    node.add("0000:41:00.0", "0x1002", "amdgpu")
+    node.put("/sys/module/amdgpu/version", "6.12.12\n")
+    checks = [check for check in audit.all_checks(node) if check.name == "gpu_ecc"]
+    assert {check.target: check.verdict for check in checks} == {
+        f"GPU {FIRST}": Verdict.PASS,
+        f"GPU {SECOND}": Verdict.PASS,
+        "GPU 0000:41:00.0": Verdict.UNKNOWN,
+    }
 
 
 def test_links_are_those_of_the_rdma_checks() -> None:

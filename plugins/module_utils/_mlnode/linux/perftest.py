@@ -13,7 +13,7 @@ import contextlib
 import os
 import re
 from ipaddress import IPv4Address, IPv6Address
-from typing import Collection, Iterator
+from typing import Any, Collection, Iterator, Mapping
 
 from ..host.system import Finished
 from ..model.record import NamedTuple, dataclass, regex
@@ -56,7 +56,9 @@ _GID = regex(r"^ GID: ((?:[0-9]{2,3}:){15}[0-9]{2,3})$", re.MULTILINE)
 #: cuda_memory.c of perftest, init_gpu()
 _GPU = regex(r"^CUDA device ([0-9]+): PCIe address is ([0-9A-F]{2}:[0-9A-F]{2})$", re.MULTILINE)
 _PICKED = regex(r"^Picking device No\. ([0-9]+)$", re.MULTILINE)
-_ALLOCATED = regex(r"^allocated GPU buffer", re.MULTILINE)
+#: rocm_memory.c, init_rocm(): the bus alone
+_BUS = regex(r"^Using ROCm Device with ID: [0-9]+, .*PCI Bus ID: 0x([0-9a-f]{1,2}),", re.MULTILINE)
+_ALLOCATED = regex(r"^allocated (?:[0-9]+ bytes of )?GPU buffer", re.MULTILINE)
 
 #: Error of a client that could not reach the server yet
 NOT_YET = "Couldn't connect to"
@@ -67,8 +69,8 @@ class Request:
     """One side of a measurement. peer: the server's address; "" serves. gid: None if the port has LIDs.
 
     seconds: of a bandwidth, including the margins at both ends. margin: their length, None for perftest's
-    own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. cuda:
-    number of the GPU whose memory is used, in the order of PCI addresses.
+    own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. gpu:
+    number of the GPU whose memory is used, in the order of PCI addresses; None for the host's. vendor: of it.
     """
 
     device: str
@@ -81,7 +83,8 @@ class Request:
     margin: int | None = None
     iterations: int = 0
     backward: bool = False
-    cuda: int | None = None
+    gpu: int | None = None
+    vendor: str = ""
 
     @property
     def most(self) -> int:
@@ -94,8 +97,8 @@ class Request:
 
     @property
     def command(self) -> list[str]:
-        # By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER).
-        argv = [] if self.cuda is None else ["env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"]
+        memory = None if self.gpu is None else MEMORIES[self.vendor]
+        argv = [] if memory is None else [*memory.order]
         argv += [self.program, "-d", self.device, "-i", str(self.port), "-s", str(self.size), "-F"]
         argv += ["-n", str(self.iterations)] if self.iterations else ["-D", str(self.seconds)]
         argv += [] if self.margin is None else ["-f", str(self.margin)]
@@ -103,7 +106,7 @@ class Request:
         argv += [] if self.iterations else ["--report_gbits"]
         argv += [] if self.gid is None else ["-x", str(self.gid)]
         argv += ["--reversed"] if self.backward else []
-        argv += [] if self.cuda is None else [f"--use_cuda={self.cuda}"]
+        argv += [] if memory is None else [f"{memory.option}={self.gpu}"]
         return [*argv, self.peer] if self.peer else argv
 
 
@@ -141,7 +144,8 @@ def failure(done: Finished, request: Request) -> Failure:
         problem = f"no client connected and was done within {request.most} s"
         return Failure(problem, "start the other side, and let TCP to this port through the firewall")
     text = f"{done.out}\n{done.err}"
-    for sign, meaning in _MEANINGS if request.cuda is None else (*_OF_CUDA, *_MEANINGS):
+    of_memory = () if request.gpu is None else MEMORIES[request.vendor].meanings
+    for sign, meaning in (*of_memory, *_MEANINGS):
         match = sign.search(text)
         if match:
             return Failure(f"{request.program}: {_line(match.group())}", meaning)
@@ -235,10 +239,20 @@ def header(text: str) -> Header | None:
 
 
 def gpu(text: str) -> str:
-    """Bus and device of the GPU whose memory was used, such as 17:00; "" for host memory."""
+    """Bus and device of the GPU whose memory was used, such as 17:00, or the bus alone; "" for the host's."""
+    if not _ALLOCATED.search(text):
+        return ""
+    bus = _BUS.search(text)
+    if bus:
+        return f"{int(bus.group(1), 16):02X}"
     picked = _PICKED.search(text)
-    known = dict(_GPU.findall(text))
-    return known.get(picked.group(1), "") if picked and _ALLOCATED.search(text) else ""
+    return dict(_GPU.findall(text)).get(picked.group(1), "") if picked else ""
+
+
+def is_gpu(used: str, address: str) -> bool:
+    """True if gpu() names the GPU with this PCI address."""
+    place = address.partition(":")[2].rpartition(".")[0].upper()  # 0000:17:00.0 for people
+    return used == place or (":" not in used and used == place.partition(":")[0])
 
 
 def _line(text: str) -> str:
@@ -267,13 +281,47 @@ _DRIVER = "CUDA does not start: look at the driver of the GPUs, and at its libcu
 _PEER_MEMORY = "the port cannot register memory of the GPU: load nvidia_peermem (rdma_check: gpudirect)"
 _PROVIDER = "user space does not know the device: install its driver's part of rdma-core (ibverbs-providers)"
 
-#: As _MEANINGS, for requests with GPU memory
+WITHOUT_ROCM = (
+    "this perftest was built without ROCm, like the packages of distributions: build it on both sides, with "
+    "./configure --with-rocm=/opt/rocm --enable-rocm"
+)
+_ROCM_DRIVER = "ROCm does not start: look at the driver amdgpu (rocminfo), and at rights to /dev/kfd"
+_ROCM_PEER_MEMORY = (
+    "the port cannot register memory of the GPU: install the driver's peer memory (rdma_check: gpudirect)"
+)
+
+#: As _MEANINGS, for requests with memory of a GPU
 _OF_CUDA = (
     (regex(r"Unsupported memory type|unrecognized option '--use_cuda.*"), WITHOUT_CUDA),
     (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+\(.{0,8}\) (?:returned|error).*"), _DRIVER),
     (regex(r"There are no available device\(s\) that support CUDA|No such device ID.*"), _DRIVER),
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _PEER_MEMORY),
 )
+
+_OF_ROCM = (
+    (regex(r"Unsupported memory type|unrecognized option '--use_rocm.*"), WITHOUT_ROCM),
+    (regex(r"hip\w+\(\) returned [0-9]+|hipMalloc error=.*|Couldn't initialize ROCm device"), _ROCM_DRIVER),
+    (regex(r"Requested ROCm device .*"), _ROCM_DRIVER),
+    (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _ROCM_PEER_MEMORY),
+)
+
+
+class Memory(NamedTuple):
+    """Memory of a vendor's GPUs. option: takes the number of the GPU. order: words before the program, by
+    which the vendor's library counts GPUs by PCI address. without: advice if the option is not built in.
+    """
+
+    option: str
+    order: tuple[str, ...]
+    without: str
+    meanings: tuple[tuple[Any, str], ...]
+
+
+#: By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER); ROCm counts by PCI address.
+MEMORIES: Mapping[str, Memory] = {
+    "NVIDIA": Memory("--use_cuda", ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"), WITHOUT_CUDA, _OF_CUDA),
+    "AMD": Memory("--use_rocm", (), WITHOUT_ROCM, _OF_ROCM),
+}
 
 #: Message → remedy. The first match counts: later lines follow from earlier ones
 _MEANINGS = (

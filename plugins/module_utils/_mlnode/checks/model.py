@@ -10,7 +10,6 @@ from ..model.check import (
     DEVIATIONS,
     FAIL_ON,
     NODE,
-    Cause,
     Check,
     Look,
     Nothing,
@@ -26,7 +25,7 @@ from ..model.check import (
 from ..model.errors import HostError
 
 __all__ = (
-    "BAD", "DEVIATIONS", "FAIL_ON", "NODE", "Cause", "Check", "Look", "Nothing", "Subject", "Verdict",
+    "BAD", "DEVIATIONS", "FAIL_ON", "NODE", "Check", "Look", "Nothing", "Subject", "Verdict",
     "bad", "content", "counts", "findings", "if_installed", "summary", "total",
 )  # fmt: skip
 

@@ -140,10 +140,13 @@ def running_on(cpus: Collection[int]) -> Iterator[None]:
 
 def failure(done: Finished, request: Request) -> Failure:
     """Why a finished program has no result."""
+    text = f"{done.out}\n{done.err}"
+    completion = _completion(text)
+    if completion:
+        return Failure(f"{request.program}: {completion[0]}", completion[1])
     if done.rc in TIMED_OUT and not request.peer:
         problem = f"no client connected and was done within {request.most} s"
         return Failure(problem, "start the other side, and let TCP to this port through the firewall")
-    text = f"{done.out}\n{done.err}"
     of_memory = () if request.gpu is None else MEMORIES[request.vendor].meanings
     for sign, meaning in (*of_memory, *_MEANINGS):
         match = sign.search(text)
@@ -154,6 +157,15 @@ def failure(done: Finished, request: Request) -> Failure:
         return Failure(f"{request.program} did not end within {request.most} s", _PATH)
     last = _line(lines[-1]) if lines else "it printed no result"
     return Failure(f"{request.program} ended with {done.rc}: {last}", "run it by hand on both sides")
+
+
+def _completion(text: str) -> tuple[str, str] | None:
+    """Words and advice for the first failed completion, other than one of a queue that had failed before."""
+    matches = [*_STATUS.finditer(text)]
+    if not matches:
+        return None
+    match = next((match for match in matches if int(match.group(1)) != _FLUSHED), matches[0])
+    return _line(match.group()), _STATUSES.get(int(match.group(1)), _UNEXPECTED)
 
 
 def is_path(why: Failure) -> bool:
@@ -272,6 +284,41 @@ _BUSY_PORT = (
     "sides another tcp_port"
 )
 _NO_SERVER = "no server listens there: start the other side first, and let its TCP port through the firewall"
+_PROTECTION = (
+    "the port may not access the memory of the test on its own side. GPU memory: look at nvidia_peermem or "
+    "DMA-BUF, and at ACS and IOMMU between port and GPU (rdma_check: gpudirect, acs, iommu). Host memory: at "
+    "the IOMMU and dmesg"
+)
+_REMOTE_ACCESS = (
+    "the other side's memory refused the access: run one version with the same options on both sides; "
+    " with GPU memory look there at gpudirect, acs and iommu (rdma_check)"
+)
+_REMOTE = (
+    "the other side's port could not finish the request: look at its own words and dmesg, and there at "
+    "gpudirect, acs and iommu (rdma_check)"
+)
+_REQUEST = (
+    "the other side does not take such a request: compare versions, options, message size and MTU of both"
+)
+_LENGTH = "a message exceeds the buffer or the port's limit: compare size and MTU of both sides"
+_NOT_READY = (
+    "the other side is reached, but has no buffer ready: it hangs or is overloaded; look at its CPUs, and at "
+    "its counter out_of_buffer (rdma_check: counters)"
+)
+_LOST_QUEUE = "the queue had failed before: look for the first error, also on the other side"
+_BROKEN = "the device or its driver failed: look at dmesg and the firmware's version, and reset the device"
+_UNEXPECTED = "reliable connections do not have this error: look at dmesg, and update driver and firmware"
+_FLUSHED = 5
+
+#: Old and new wording of a failed completion (src/perftest_resources.h): `Failed status 12: wr_id 0`, `Failed
+#: status-transport retry counter exceeded (12): wr_id 0`
+_STATUS = regex(r"Failed status(?:-[^\n(]{0,60}\(| )([0-9]{1,3})\)?")
+#: enum ibv_wc_status (libibverbs/verbs.h) → remedy. 12: no answer to any of the retries; 20: late answer
+_STATUSES = {
+    1: _LENGTH, 2: _BROKEN, 4: _PROTECTION, _FLUSHED: _LOST_QUEUE, 6: _PROTECTION, 7: _BROKEN, 8: _PROTECTION,
+    9: _REQUEST, 10: _REMOTE_ACCESS, 11: _REMOTE, 12: _PATH, 13: _NOT_READY, 15: _REQUEST, 16: _REMOTE,
+    19: _BROKEN, 20: _PATH, 21: _BROKEN,
+}  # fmt: skip
 _MEMORY = "a queue cannot be made or memory not be locked: look at that limit (rdma_check: memlock)"
 WITHOUT_CUDA = (
     "this perftest was built without CUDA, like the packages of distributions: build it on both sides, with "
@@ -330,9 +377,7 @@ _MEANINGS = (
     (regex(r"Couldn't listen to port.*|Failed to bind socket.*"), _BUSY_PORT),
     (regex(r"Found Incompatibility issue with GID types.*"), _QUEUES),
     (regex(r".*[Ff]ailed to modify QP.*RTR.*|Unable to Connect the HCA's through the link"), _QUEUES),
-    # 12 is IBV_WC_RETRY_EXC_ERR: no answer to any of the retries
-    (regex(r"Failed status [0-9]+"), _PATH),
-    (regex(r"Completion with error at (?:client|server)"), _PATH),
+    (regex(r"Completion with error at (?:client|server)"), "run it by hand on both sides, for the status"),
     (regex(r"Couldn't (?:allocate MR|create).*|[Ff]ailed to create (?:MR|mr)"), _MEMORY),
     (regex(r"Unable to find the Infiniband/RoCE device.*|Did not detect devices.*"), _PROVIDER),
     (

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Callable, Iterable, Iterator, Sequence, Union
 
 from .errors import HostError, MlnodeError
-from .record import NamedTuple, dataclass, replace
+from .record import dataclass, replace
 from .setting import Severity, Value
 
 
@@ -86,15 +86,6 @@ class Check:
         line += f" (expected {self.expected})" if self.expected else ""
         line += f"; {self.advice}" if self.advice else ""
         return line if self.severity is None else f"{self.severity}: {line}"
-
-
-class Cause(NamedTuple):
-    """Cause of an error in a log: its importance, and the reason and advice for it."""
-
-    name: str
-    severity: Severity
-    reason: str
-    advice: str
 
 
 class Nothing(MlnodeError):  # noqa: N818  # no error: a look ends with it

@@ -10,6 +10,7 @@ from ...drivers.gpu import drivers as gpu_drivers
 from ...drivers.gpu import topics
 from ...drivers.gpu.driver import GpuDriver
 from ...host.host import Host
+from ...model.log import Event
 from ...model.record import replace
 from ...model.setting import Severity
 from ...topology.model import Gpu, Topology
@@ -18,7 +19,6 @@ from ..model import DEVIATIONS, Check, Nothing, Verdict
 from ..pcie import link as pcie_link
 from ..pcie import subjects as pcie_subjects
 from . import log
-from .log import Event
 from .model import Looks, topic
 
 LINK = topic(
@@ -78,22 +78,20 @@ def _gpus(host: Host, topology: Topology) -> Iterator[Check]:
         yield from driver.checks(host, gpus)
 
 
-def _messages(host: Host, topology: Topology) -> Iterator[Check]:
+def messages(host: Host, topology: Topology) -> Iterator[Check]:
     """One check per GPU with an error in the kernel's log. Raises Nothing, HostError if it cannot be read."""
     for driver, _cards in _drivers(topology):
         driver.require(host)
         kernel = log.read(host)
         events: dict[str, list[Event]] = {}
-        for line in kernel.lines:
-            for message in driver.messages(line.text):
-                event = Event(message.title, message.name, message.cause, line.age)
-                events.setdefault(f"GPU {message.address}", []).append(event)
+        for target, event in driver.events(kernel.lines):
+            events.setdefault(target, []).append(event)
         yield from log.checks(driver.MESSAGES, kernel, events)
 
 
 LOOKS: Looks = (
     ((LINK,), _links),
     ((GPU_NODES,), _nodes),
-    ((topics.MESSAGES,), _messages),
+    ((topics.MESSAGES,), messages),
     (topics.ALL, _gpus),
 )

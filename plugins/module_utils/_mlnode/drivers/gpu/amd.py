@@ -13,10 +13,11 @@ from typing import Iterator, Mapping, Sequence
 from ...host.host import Host
 from ...model.check import Check, Nothing
 from ...model.errors import HostError, listed
+from ...model.log import Event, Line
 from ...model.record import replace
 from . import amd_links, amd_messages, amd_ras, amd_speed, topics
 from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, value
-from .driver import Card, GpuDriver, Message
+from .driver import Card, GpuDriver
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -178,8 +179,8 @@ class Amd(GpuDriver):
         if not host.exists(LOADED):
             raise Nothing(f"{LOADED} does not exist: AMD's driver is not loaded", LOADED)
 
-    def messages(self, text: str) -> Iterator[Message]:
-        return amd_messages.messages(text)
+    def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
+        return amd_messages.events(lines)
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
         try:

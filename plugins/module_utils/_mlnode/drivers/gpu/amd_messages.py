@@ -9,18 +9,16 @@ kfd_device_queue_manager.c and kfd_int_process_v9.c.
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Iterator, Sequence
 
-from ...model.check import Cause
+from ...model.log import Cause, Event, Line
 from ...model.record import regex, replace
 from ...model.setting import Severity
 from . import topics
-from .driver import Message
 
 MESSAGES = replace(
     topics.MESSAGES,
     reference="drivers/gpu/drm/amd of Linux 6.17; gpu/amdgpu/ras.rst",
-    source="dmesg",
 )
 
 _LOST = Cause(
@@ -76,12 +74,10 @@ _RULES = (
 _LINE = regex(r"amdgpu ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?:amdgpu: )?([^\n]*)", re.ASCII)
 
 
-def messages(text: str) -> Iterator[Message]:
-    """The error in a line; none for other lines."""
-    match = _LINE.search(text)
-    if match is None:
-        return
-    for sign, title, cause in _RULES:
-        if sign.search(match.group(2)):
-            yield Message(match.group(1), title, "", cause)
-            return
+def events(lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
+    for line in lines:
+        match = _LINE.search(line.text)
+        matching = [(title, cause) for sign, title, cause in _RULES if match and sign.search(match.group(2))]
+        if match and matching:
+            title, cause = matching[0]
+            yield f"GPU {match.group(1)}", Event(title, "", cause, line.age)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tuple, Union
 
 from ...host.host import Host
-from ...model.check import Cause, Check, Subject, findings
-from ...model.record import NamedTuple
+from ...model.check import Check, Subject, findings
+from ...model.log import Event, Line
 
 
 class Card(Protocol):
@@ -19,16 +19,6 @@ class Card(Protocol):
     def address(self) -> str: ...
     @property
     def driver(self) -> str | None: ...
-
-
-class Message(NamedTuple):
-    """An error in the kernel's log. title: such as Xid 79. name: its meaning; "" if the title explains
-    itself."""
-
-    address: str
-    title: str
-    name: str
-    cause: Cause
 
 
 #: Returns findings about GPUs, or raises Nothing or HostError
@@ -53,8 +43,8 @@ class GpuDriver:
         """Raises Nothing if the driver is not loaded, and HostError."""
         raise NotImplementedError
 
-    def messages(self, text: str) -> Iterator[Message]:
-        """Errors in a line of the kernel's log."""
+    def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
+        """Errors in the kernel's log, the oldest first, with the GPU or switch that they are about."""
         raise NotImplementedError
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:

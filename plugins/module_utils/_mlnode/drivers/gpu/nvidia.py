@@ -10,11 +10,12 @@ from ...host.host import Host
 from ...model import values
 from ...model.check import Check, Nothing, if_installed
 from ...model.errors import HostError
+from ...model.log import Event, Line
 from ...model.record import replace
 from ...model.setting import Severity
 from . import nvidia_query, topics, xid
 from . import nvidia_smi as smi
-from .driver import Card, GpuDriver, Message
+from .driver import Card, GpuDriver
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
 _ECC_QUERY = (smi.TOOL, f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}", "--format=csv,noheader")
@@ -80,8 +81,8 @@ class Nvidia(GpuDriver):
                 raise Nothing(error.missing, smi.DRIVER) from error
             raise
 
-    def messages(self, text: str) -> Iterator[Message]:
-        return xid.messages(text)
+    def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
+        return xid.events(lines)
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
         try:

@@ -108,6 +108,9 @@ _BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
 _WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
+#: Products with NVLink 5, which connects them by switches only: NVIDIA B200, GB300
+_SWITCHED = regex(r"\bG?B[123]00\b", re.ASCII)
+
 _CHANNELS = "/dev/nvidia-caps-imex-channels"
 _ALL = "every GPU that the driver holds"
 
@@ -223,8 +226,11 @@ def _named(element: ET.Element, pattern: Any) -> dict[str, str]:
 
 def _fabric(host: Host, gpu: _Seen) -> Check:
     subject, state, status = gpu.about(FABRIC), gpu.text("fabric/state"), gpu.text("fabric/status")
+    if not state and _is_switched(gpu):
+        evidence = "this GPU is behind NVSwitches, and the driver reports no registration"
+        return subject.unknown(evidence, advice=FABRIC.advice)
     if not state:
-        return subject.skip("this GPU has no NVSwitch to register with")
+        return subject.skip("the driver reports no NVSwitch that this GPU registers with")
     # Only a completed registration has a status (nvmlGpuFabricInfo_v3_t).
     evidence = f"{state}, {status}" if state == _READY[0] else state
     health = {child.tag: (child.text or "").strip() for child in gpu.element.iterfind("fabric/health/*")}
@@ -237,6 +243,13 @@ def _fabric(host: Host, gpu: _Seen) -> Check:
         return subject.unknown(f"{evidence}: not known here")
     good = (state, status) == _READY and not bad
     return subject.judged(good, evidence, expected=", ".join(_READY))
+
+
+def _is_switched(gpu: _Seen) -> bool:
+    """True for a GPU whose NVLinks end at switches, by the platform or the product's name."""
+    return gpu.text("platformInfo/peer_type").startswith("Switch") or bool(
+        _SWITCHED.search(gpu.text("product_name"))
+    )
 
 
 def _manager(host: Host) -> str:
@@ -330,20 +343,24 @@ def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
         where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
         return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
     waiting = [f"{name} {state}" for name, state in domain.nodes.items() if state != "READY"]
-    evidence = f"{domain.state}, {len(domain.nodes) - len(waiting)} of {len(domain.nodes)} nodes READY"
+    waiting += [f"{link} {state}" for link, state in domain.links.items() if state != "CONNECTED"]
+    ready = sum(state == "READY" for state in domain.nodes.values())
+    evidence = f"{domain.state}, {ready} of {len(domain.nodes)} nodes READY"
     evidence += f", and not {listed(waiting, topics.NAMED)}" if waiting else ""
     evidence += "" if channels else f"; no channel is in {_CHANNELS}"
-    good = domain.state == "UP" and bool(channels)
+    is_up = domain.state == "UP" and not waiting
     no_channel = "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
-    advice = no_channel if domain.state == "UP" else IMEX.advice
-    return IMEX.judged(good, evidence, expected="UP, and a channel", advice=advice)
+    advice = no_channel if is_up else IMEX.advice
+    good = is_up and bool(channels)
+    return IMEX.judged(good, evidence, expected="UP, all nodes READY, and a channel", advice=advice)
 
 
 class _Domain(NamedTuple):
-    """state: UP, DEGRADED or DOWN. nodes: address → state of its daemon."""
+    """state: UP, DEGRADED or DOWN. nodes: address → state of its daemon. links: addresses → connection."""
 
     state: str
     nodes: Mapping[str, str]
+    links: Mapping[str, str]
 
 
 def _domain(answer: str) -> _Domain:
@@ -351,7 +368,15 @@ def _domain(answer: str) -> _Domain:
     try:
         given = json.loads(answer)
         nodes = {str(node["host"]): str(node["status"]) for node in given["nodes"].values()}
-        return _Domain(str(given["status"]), nodes)
+        links = {
+            f"{node['host']} to {link['host']}": str(link["status"])
+            for node in given["nodes"].values()
+            if node["status"] == "READY"
+            for link in node.get("connections", {}).values()
+        }
+        if nodes:
+            return _Domain(str(given["status"]), nodes, links)
+        problem = "it lists no node"
     except ValueError as error:
         problem = str(error)
     except (AttributeError, KeyError, TypeError) as error:

@@ -19,9 +19,10 @@ ECC = Subject(
     advice="drain the node and run the vendor's field diagnostic",
 )
 MESSAGES = Subject(
-    "gpu_xid",
+    "gpu_messages",
     severity=Severity.HIGH,
     reason="the driver reports that a GPU, its memory or its link failed, or that a program did",
+    source="dmesg",
 )
 PERSISTENCE = Subject(
     "gpu_persistence",

@@ -111,7 +111,8 @@ def test_a_driver_without_reasons(node: GpuMachine) -> None:
 def test_the_registration_with_the_fabric(
     node: GpuMachine, texts: dict[str, str], verdict: str, found: str
 ) -> None:
-    elements(node, **{f"fabric/{name}": text for name, text in texts.items()})
+    paths = {f"fabric/{name}".replace("fabric/../", ""): text for name, text in texts.items()}
+    elements(node, **paths)
     check = one(node, "gpu_fabric", f"GPU {SECOND}")
     assert (str(check.verdict), check.found) == (verdict, found)
 

@@ -215,9 +215,9 @@ def test_messages(node: AmdMachine, text: str, severity: str, found: str) -> Non
     node.log = f"[    0.500000] Linux version 6.12.0\n[ 3000.000000] {text}\n"
     checked = look(node)
     if not severity:
-        assert checked["gpu_xid", "node"].verdict is Verdict.PASS
+        assert checked["gpu_messages", "node"].verdict is Verdict.PASS
         return
-    check = checked["gpu_xid", f"GPU {SECOND}"]
+    check = checked["gpu_messages", f"GPU {SECOND}"]
     assert (str(check.severity), check.found) == (severity, f"{found}, 10 min ago")
     assert check.verdict in (Verdict.FAIL, Verdict.WARN)
     assert check.advice

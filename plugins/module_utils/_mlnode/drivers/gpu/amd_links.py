@@ -80,12 +80,12 @@ def _judged(host: Host, subject: Subject, address: str, hive: _Hive, ids: Sequen
     if not hive.id:
         return subject.judged(False, "in no hive, and others are", expected="one hive of all GPUs")
     same = ids.count(hive.id)
-    evidence = f"hive of {hive.nodes} GPUs, {same} of them here"
+    evidence = f"hive of {hive.nodes or 'unnamed'} GPUs, {same} of them here"
     if len({*ids}) > 1:
         evidence += f"; {len({*ids})} hives"
     links = sum(hive.links)
     evidence += f"; {links} links" if hive.links else "; the kernel does not name its links"
-    good = hive.nodes == same == len(ids) and links == most
+    good = hive.nodes in (0, same) and same == len(ids) and links == most
     try:
         metrics = amd_metrics.read(host, address)
     except HostError as error:
@@ -106,7 +106,7 @@ def _judged(host: Host, subject: Subject, address: str, hive: _Hive, ids: Sequen
     evidence += f", {metrics.width} lanes wide" if metrics.width else ""
     if not good:
         return _bad(subject, evidence)
-    if not hive.links:
+    if not hive.links or not hive.nodes:
         return subject.unknown(evidence)
     return subject.judged(True, evidence, expected=_EXPECTED)
 

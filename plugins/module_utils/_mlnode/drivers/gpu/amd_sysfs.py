@@ -93,18 +93,21 @@ def _compute_nodes(host: Host) -> dict[int, str]:
 
 
 def computing(host: Host) -> dict[int, tuple[str, ...]]:
-    """Process id → addresses of the GPUs whose memory it holds. Raises HostError."""
-    gpus: dict[int, tuple[str, ...]] = {}
+    """Process id → addresses of the GPUs whose memory it holds; without processes that hold none. Raises
+    HostError."""
     nodes = compute_nodes(host)
-    for pid in host.names(PROCESSES):
-        if not pid.isascii() or not pid.isdigit():
-            continue
-        held = set()
-        for name in host.names(f"{PROCESSES}/{pid}"):
-            word, _underscore, gpu = name.partition("_")
-            known = nodes.get(int(gpu)) if word == "vram" and gpu.isascii() and gpu.isdigit() else None
-            path = f"{PROCESSES}/{pid}/{name}"
-            if known is not None and number(path, required(host, path)):
-                held.add(known)
-        gpus[int(pid)] = tuple(sorted(held))
-    return gpus
+    gpus = {int(pid): _held(host, pid, nodes) for pid in host.names(PROCESSES) if pid.isdecimal()}
+    return {pid: held for pid, held in gpus.items() if held}
+
+
+def _held(host: Host, pid: str, nodes: Mapping[int, str]) -> tuple[str, ...]:
+    held = set()
+    for name in host.names(f"{PROCESSES}/{pid}"):
+        word, _underscore, gpu = name.partition("_")
+        known = nodes.get(int(gpu)) if word == "vram" and gpu.isdecimal() else None
+        path = f"{PROCESSES}/{pid}/{name}"
+        # The file vanishes with its process.
+        text = host.text(path).strip() if known is not None else ""
+        if known is not None and text and number(path, text):
+            held.add(known)
+    return tuple(sorted(held))

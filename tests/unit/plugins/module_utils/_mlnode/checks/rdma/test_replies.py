@@ -154,3 +154,16 @@ def test_a_rail_with_ipv6_alone_needs_no_settings_of_arp(rails: Rails) -> None:
     assert arp(rails)["rail1"] == "skip"
     rails.ip.prints["addr"] = "nonsense"
     assert arp(rails)["rail1"] in ("warn", "fail"), "unknown is not absent"
+
+
+def test_a_rail_without_an_address_names_the_reason(rails: Rails) -> None:
+    rails.ip.addresses = {"rail0": ["fd00:7::1/64"]}
+    for name, value in (("rail0", 0), ("rail1", 1)):
+        rails.put(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", f"{value}\n")
+    rails.put("/etc/sysctl.d/50-site.conf", "net.ipv6.conf.rail1.disable_ipv6 = 1\n")
+    check = look(rails)["rail1"]
+    assert str(check.verdict) == "skip"
+    assert check.found == (
+        "it has no address that is routed; net.ipv6.conf.rail1.disable_ipv6 is 1: IPv6 is off on this "
+        "interface, as /etc/sysctl.d/50-site.conf:1 sets net.ipv6.conf.rail1.disable_ipv6 = 1"
+    )

@@ -8,6 +8,7 @@ import struct
 from typing import Any
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.fixtures import build
 from ansible_collections.mlnode.tuning.tests.unit import amd_machine, cases
 from ansible_collections.mlnode.tuning.tests.unit.amd_machine import KFD, PCI, AmdMachine
 from hypothesis import given
@@ -16,7 +17,10 @@ from mlnode.checks.audit import devices
 from mlnode.checks.audit.model import checks
 from mlnode.checks.model import Check, Verdict
 from mlnode.drivers.gpu import amd_metrics, amd_speed, topics
+from mlnode.drivers.gpu.amd import Amd
+from mlnode.host.host import Host
 from mlnode.host.system import Finished
+from mlnode.linux import jobs
 from mlnode.model.errors import HostError
 from mlnode.topology import hardware
 
@@ -294,3 +298,36 @@ def test_any_table_is_understood_or_refused(body: bytes, minor: int) -> None:
         return
     assert metrics.version == f"1.{minor}"
     assert {*metrics.links} <= {0, 1}
+
+
+# -- processes -----------------------------------------------------------------------------
+
+
+def test_processes_and_their_gpus(node: AmdMachine) -> None:
+    """A process opens the files of all GPUs, and has memory on some."""
+    for pid, first, second in ((70, 0, 4096), (71, 4096, 4096), (72, 0, 0)):
+        node.put(f"{KFD}/proc/{pid}/vram_1000", f"{first}\n")
+        node.put(f"{KFD}/proc/{pid}/vram_1001", f"{second}\n")
+        node.put(f"{KFD}/proc/{pid}/pasid", "32769\n")
+    assert Amd().computing(node) == {70: (SECOND,), 71: (FIRST, SECOND)}
+    node.unreadable = {f"{KFD}/proc/70/vram_1001": errno.EIO}
+    node.forget()
+    assert Amd().computing(node) == {}
+
+
+def test_services_of_the_vendor_are_no_jobs(node: AmdMachine) -> None:
+    for pid, name in ((70, "rdcd"), (71, "gpuagent"), (72, "python3")):
+        node.put(f"/proc/{pid}/comm", f"{name}\n")
+        node.put(f"/proc/{pid}/cmdline", "")
+        node.link(f"/proc/{pid}/fd/3", "/dev/dri/renderD129")
+        node.link(f"/proc/{pid}/fd/4", "/dev/kfd")
+    assert [holder.name for holder in jobs.holders(node).found] == ["python3"]
+
+
+@pytest.mark.parametrize("name", ["mi300x", "mi355x"])
+def test_whole_machines_are_judged(name: str) -> None:
+    host = Host(build.tree(name), hardware.MOUNTS)
+    found = checks(devices.LOOKS, host, hardware.topology(host))
+    verdicts = {(check.name, check.verdict) for check in found if check.name in NAMES}
+    expected = {(topic.name, Verdict.PASS) for topic in topics.ALL if topic.name != "imex"}
+    assert verdicts == {*expected, ("imex", Verdict.SKIP)}

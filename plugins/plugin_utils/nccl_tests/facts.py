@@ -103,8 +103,8 @@ def _problem(candidate: Node, probe: Mapping[str, Any], said: Mapping[str, str],
         return printable(" ".join(str(probe.get("msg") or probe.get("stderr") or "it was not asked").split()))
     if not candidate.program:
         return (
-            "all_reduce_perf of nccl-tests or rccl-tests was not found: give nccl_program, or have nccl-tests "
-            "built (nccl_source)"
+            "all_reduce_perf of nccl-tests or rccl-tests was not found: give nccl_program, or have it "
+            "built (nccl_source, nccl-tests only)"
         )
     if not candidate.hostname:
         return "it has no hostname: give nccl_hostname"

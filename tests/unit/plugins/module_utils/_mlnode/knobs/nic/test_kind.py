@@ -192,7 +192,7 @@ class Contrary(Nic):
         super().call(name, request)
         moved = [field for field in names if getattr(self, group).get(field) != before.get(field, 0)]
         for field in moved[1:] if self.half else ():
-            getattr(self, group)[field] = before[field]
+            getattr(self, group)[field] = before.get(field, 0)
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
@@ -218,6 +218,40 @@ def test_an_error_of_a_joined_write_is_judged_by_what_is_there(node: NicNode, ha
         *(["/ethtool/eth2/ring/tx"] if half else []),
     ]
     assert plan(node, rule).steps == ()
+
+
+def numbers(card: Nic) -> list[dict[str, int]]:
+    groups = (card.channels, card.ring, card.coalesce)
+    return [{name: number for name, number in (group or {}).items() if number} for group in groups]
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"channels": {"combined": 2}},
+        {"rings": {"rx": 2048}},
+        {"rings": {"rx": 2048, "tx": 512}},
+        {"coalesce": {"rx-usecs": 50, "tx-usecs": 60, "rx-frames": 7}},
+    ],
+)
+def test_an_error_of_a_driver_that_made_the_change_is_none(
+    node: NicNode, wanted: dict[str, Any], half: bool
+) -> None:
+    """Neither when it is set, nor when it is put back."""
+    node.nics["eth2"] = card = Contrary(
+        "ena",
+        channels={"combined": 8, "rx": 0, "tx": 0},
+        channels_max={"combined": 8, "rx": 0, "tx": 0},
+        pause=None, flags=None, fec=None,
+    )  # fmt: skip
+    card.half = half
+    before = numbers(card)
+    outcome = apply(node, {**ETH2, **wanted})
+    assert {str(found.status) for found in outcome.rows} == {"changed"}
+    assert plan(node, {**ETH2, **wanted}).steps == ()
+    revert.revert(node)
+    assert numbers(card) == before
 
 
 def test_a_number_that_the_driver_makes_less_than_there_was_is_put_back(node: NicNode) -> None:

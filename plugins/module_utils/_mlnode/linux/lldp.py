@@ -26,7 +26,7 @@ _NAMES = ("ifname", "local")
 class Neighbour(NamedTuple):
     """switch: its system name, or else the id of its chassis. port: the switch's name for it.
 
-    also: other switches that announce themselves at the same interface, so that none is certain.
+    also: other switches at the same interface; none is certain then.
     """
 
     switch: str

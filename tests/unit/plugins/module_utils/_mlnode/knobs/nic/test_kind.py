@@ -196,16 +196,19 @@ class Contrary(Nic):
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
 
+def contrary(node: NicNode, half: bool, **channels: int) -> Contrary:
+    most = {kind: 8 if number else 0 for kind, number in channels.items()}
+    node.nics["eth2"] = card = Contrary(
+        "ena", channels=channels, channels_max=most, pause=None, flags=None, fec=None
+    )
+    card.half = half
+    return card
+
+
 @pytest.mark.parametrize("half", [False, True])
 def test_an_error_of_a_joined_write_is_judged_by_what_is_there(node: NicNode, half: bool) -> None:
     """What has taken is not written once more, as each write may reset the NIC."""
-    node.nics["eth2"] = card = Contrary(
-        "ena",
-        channels={"combined": 0, "rx": 4, "tx": 4},
-        channels_max={"combined": 0, "rx": 8, "tx": 8},
-        pause=None, flags=None, fec=None,
-    )  # fmt: skip
-    card.half = half
+    card = contrary(node, half, combined=0, rx=4, tx=4)
     rule = {**ETH2, "channels": {"rx": 2, "tx": 6}, "rings": {"rx": 2048, "tx": 512}}
     outcome = apply(node, rule)
     assert {str(found.status) for found in outcome.rows} == {"changed"}
@@ -239,13 +242,7 @@ def test_an_error_of_a_driver_that_made_the_change_is_none(
     node: NicNode, wanted: dict[str, Any], half: bool
 ) -> None:
     """Neither when it is set, nor when it is put back."""
-    node.nics["eth2"] = card = Contrary(
-        "ena",
-        channels={"combined": 8, "rx": 0, "tx": 0},
-        channels_max={"combined": 8, "rx": 0, "tx": 0},
-        pause=None, flags=None, fec=None,
-    )  # fmt: skip
-    card.half = half
+    card = contrary(node, half, combined=8, rx=0, tx=0)
     before = numbers(card)
     outcome = apply(node, {**ETH2, **wanted})
     assert {str(found.status) for found in outcome.rows} == {"changed"}

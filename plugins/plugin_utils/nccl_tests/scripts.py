@@ -57,6 +57,8 @@ awk '
   match($0, /Detected mixed local Net device counts.*/) { mixed = substr($0, RSTART) }
   / Bytes -> [AK]/ { line = $0; sub(/ time [0-9.]+ *$/, "", line); say(line); next }
   /NCCL_ALGO set by / { say($0) }
+  /Using network / { say($0) }
+  /NET\/[^:]*: Using [[]/ { say($0) }
   /NCCL_COLLNET_ENABLE set by / { say($0) }
   /Init timings/ { say($0) }
   /NVLS multicast support/ { say($0) }

@@ -137,14 +137,19 @@ def test_two_ports_of_one_card_have_its_name(by_rails: Fabric) -> None:
     assert by_rails.checks()["leaf_rails", "subnet"].verdict is Verdict.PASS
 
 
-def oversubscribed(leaves: int, down: int, up: int) -> Fabric:
+def leaves_of(*sizes: tuple[int, int]) -> Fabric:
+    """Leaves by their number of nodes and of uplinks, spread over two spines."""
     made = Fabric()
-    for leaf in range(leaves):
+    for leaf, (down, up) in enumerate(sizes):
         for node in range(down):
-            made.cable(f"leaf{leaf}", f"gpu{leaf}{node} mlx5_0")
+            made.cable(f"leaf{leaf}", f"gpu{leaf}x{node} mlx5_0")
         for cable in range(up):
             made.cable(f"leaf{leaf}", f"spine{1 + cable % 2}")
     return made
+
+
+def oversubscribed(leaves: int, down: int, up: int) -> Fabric:
+    return leaves_of(*[(down, up)] * leaves)
 
 
 @cases.table
@@ -286,17 +291,6 @@ def test_one_leaf_of_unknown_speed_leaves_the_others_judged() -> None:
     assert checks["uplinks", "leaf3"].verdict is Verdict.UNKNOWN
     assert checks["uplinks", "leaf1"].verdict is Verdict.WARN
     assert ("uplinks", "leaf0") not in checks
-
-
-def leaves_of(*sizes: tuple[int, int]) -> Fabric:
-    """Leaves by their number of nodes and of uplinks, spread over two spines."""
-    made = Fabric()
-    for leaf, (down, up) in enumerate(sizes):
-        for node in range(down):
-            made.cable(f"leaf{leaf}", f"gpu{leaf}x{node} mlx5_0")
-        for cable in range(up):
-            made.cable(f"leaf{leaf}", f"spine{1 + cable % 2}")
-    return made
 
 
 @cases.table

@@ -17,7 +17,7 @@ from ...model.log import Event, Line
 from ...model.record import replace
 from . import amd_links, amd_messages, amd_ras, amd_speed, topics
 from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, value
-from .driver import Card, GpuDriver
+from .driver import Card, Export, GpuDriver
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -49,6 +49,10 @@ IMEX = replace(topics.IMEX, reference="amdgpu_xgmi.c", source="/sys/bus/pci/devi
 _COMPUTE = ("SPX", "DPX", "TPX", "QPX", "CPX")
 _MEMORY = ("NPS1", "NPS2", "NPS3", "NPS4", "NPS6", "NPS8")
 _ALL = "every GPU that the driver holds"
+
+
+#: Options that amdgpu requires (as perftest and RCCL check); newer kernels have only the first
+_NEEDED, _FORMERLY_NEEDED = "CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"
 
 
 def _ours(cards: Sequence[Card]) -> list[Card]:
@@ -174,6 +178,9 @@ class Amd(GpuDriver):
         ((IMEX,), _imex),
     )
     MESSAGES = amd_messages.MESSAGES
+    PEERS = ("amdkfd",)
+    PEER_MODULES = ()
+    PEER_ADVICE = "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA"
 
     def require(self, host: Host) -> None:
         if not host.exists(LOADED):
@@ -181,6 +188,18 @@ class Amd(GpuDriver):
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return amd_messages.events(lines)
+
+    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
+        if not any(card.driver == MODULE for card in cards):
+            return Export(False, "the driver amdgpu is not loaded", "/sys/bus/pci/devices")
+        path = f"/boot/config-{release}"
+        built = host.value(path)
+        if not built.text:
+            return Export(None, built.problem or f"{path} is empty", path)
+        lines = frozenset(built.text.splitlines())
+        if f"{_NEEDED}=y" not in lines or f"# {_FORMERLY_NEEDED} is not set" in lines:
+            return Export(False, f"the kernel was built without {_NEEDED} or {_FORMERLY_NEEDED}", path)
+        return Export(True, "amdgpu exports DMA-BUF", path)
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
         try:

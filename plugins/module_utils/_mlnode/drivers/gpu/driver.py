@@ -10,6 +10,7 @@ from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tu
 from ...host.host import Host
 from ...model.check import Check, Subject, findings
 from ...model.log import Event, Line
+from ...model.record import NamedTuple
 
 
 class Card(Protocol):
@@ -27,17 +28,30 @@ Ask = Callable[[Host, Sequence[Card]], Union[Check, Iterable[Check]]]
 Look = Tuple[Tuple[Subject, ...], Ask]
 
 
+class Export(NamedTuple):
+    """Whether the driver exports GPU memory as DMA-BUF. works: None if unknown."""
+
+    works: bool | None
+    words: str
+    source: str
+
+
 class GpuDriver:
     """A vendor's driver.
 
     VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source
-    of each answer. MESSAGES: about errors in the kernel's log.
+    of each answer. MESSAGES: about errors in the kernel's log. PEERS, PEER_MODULES: names under which its
+    modules register with an RDMA core that takes peer memory, and these modules. PEER_ADVICE: how to let
+    NICs access its memory.
     """
 
     VENDOR: str
     MODULE: str
     LOOKS: tuple[Look, ...]
     MESSAGES: Subject
+    PEERS: tuple[str, ...]
+    PEER_MODULES: tuple[str, ...]
+    PEER_ADVICE: str
 
     def require(self, host: Host) -> None:
         """Raises Nothing if the driver is not loaded, and HostError."""
@@ -45,6 +59,10 @@ class GpuDriver:
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         """Errors in the kernel's log, the oldest first, with the GPU or switch that they are about."""
+        raise NotImplementedError
+
+    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
+        """release: of a kernel whose NIC drivers accept DMA-BUF."""
         raise NotImplementedError
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:

@@ -11,11 +11,11 @@ from ...model import values
 from ...model.check import Check, Nothing, if_installed
 from ...model.errors import HostError
 from ...model.log import Event, Line
-from ...model.record import replace
+from ...model.record import regex, replace
 from ...model.setting import Severity
 from . import nvidia_query, topics, xid
 from . import nvidia_smi as smi
-from .driver import Card, GpuDriver
+from .driver import Card, Export, GpuDriver
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
 _ECC_QUERY = (smi.TOOL, f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}", "--format=csv,noheader")
@@ -30,6 +30,11 @@ PERSISTENCE = replace(
     advice="set it on: the module gpu_persistence",
     source=" ".join(smi.QUERY[:2]),
 )
+
+
+#: The first line of the driver's version identifies the open or proprietary modules; only the open ones
+#: export DMA-BUF
+_OPEN = regex(r"NVIDIA UNIX Open Kernel Module", 0)
 
 
 def _ecc(host: Host, _cards: Sequence[Card]) -> Iterator[Check]:
@@ -72,6 +77,12 @@ class Nvidia(GpuDriver):
     MODULE = "nvidia"
     LOOKS = (((ECC,), _ecc), ((PERSISTENCE,), _persistence), (nvidia_query.TOPICS, nvidia_query.checks))
     MESSAGES = xid.XID
+    PEERS = ("nv_mem", "nv_mem_nc", "nvidia-peermem")
+    PEER_MODULES = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
+    PEER_ADVICE = (
+        "load nvidia_peermem with the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
+        "modules on a kernel since 5.12"
+    )
 
     def require(self, host: Host) -> None:
         try:
@@ -83,6 +94,21 @@ class Nvidia(GpuDriver):
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return xid.events(lines)
+
+    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
+        del release
+        version = host.value(smi.DRIVER)
+        bound = any(card.driver == self.MODULE for card in cards)
+        if version.unreadable is not None or (version.text is None and bound):
+            return Export(None, version.problem, smi.DRIVER)
+        if version.text is None:
+            return Export(False, f"no driver of NVIDIA is loaded ({version.problem})", smi.DRIVER)
+        first = version.text.split("\n", 1)[0].strip()
+        if not first:
+            return Export(None, f"{smi.DRIVER} is empty", smi.DRIVER)
+        if _OPEN.search(first):
+            return Export(True, "the open kernel modules export DMA-BUF", smi.DRIVER)
+        return Export(False, f"not the open kernel modules, so no DMA-BUF ({first[:90]})", smi.DRIVER)
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
         try:

@@ -21,6 +21,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.linux.sysctl
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.schema import Option, Table
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.setting import Setting, Value
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import profile
+from ansible_collections.mlnode.tuning.tools import docs_support
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -34,6 +35,9 @@ HEAD = (
 #: The same of the options of an area
 OPTIONS = re.compile(r"<!-- options -->\n.*?<!-- end of options -->\n", re.DOTALL)
 OPTIONS_HEAD = "| option | values | severity | reason | source |\n|---|---|---|---|---|\n"
+
+#: The same of the drivers
+DRIVERS = re.compile(r"<!-- drivers -->\n.*?<!-- end of drivers -->\n", re.DOTALL)
 
 #: Areas whose values are in files of the system or on the command line; the agent sets all others at boot
 CARRIERS = {
@@ -156,6 +160,13 @@ def with_options(page: str, area: str) -> str:
     return OPTIONS.sub(lambda _match: options_table(area), page)
 
 
+def with_drivers(page: str) -> str:
+    """The page with the tables of the drivers. Raises ValueError if they have no place in it."""
+    if not DRIVERS.search(page):
+        raise ValueError("support.md: the place of the drivers is missing")
+    return DRIVERS.sub(lambda _match: docs_support.tables(), page)
+
+
 def with_contents(page: str) -> str:
     """The index with a table of contents for each of its lists and tables, for the sidebar."""
 
@@ -197,6 +208,8 @@ def of_site(page: str, text: str, repository: str) -> str:
     text = LINK.sub(lambda match: in_site(page, match[1], repository) + (match[2] or ""), text)
     if page.startswith("knobs/"):
         return with_options(text, pathlib.PurePath(page).stem)
+    if page == "guide/support.md":
+        return with_drivers(text)
     if page == "values.md":
         return with_tables(text)
     return with_contents(text) if page == "index.md" else text

@@ -36,7 +36,7 @@ options:
         V(fabric)) or the path of a YAML file with areas on the controller. An option of an area replaces the profile's
         value of that setting.
       - With several profiles, a later one replaces the settings of the earlier ones. Presets (V(roce_nvidia), V(roce_gcp),
-        V(roce_oci)) are meant for the later places.
+        V(roce_oci), V(amd_instinct)) are meant for the later places.
     type: list
     elements: str
     default: []

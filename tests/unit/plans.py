@@ -33,7 +33,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import OFFERED
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from ansible_collections.mlnode.tuning.tests.unit.roles import name_of
 from mlnode.agent.registry import KINDS
-from mlnode.drivers import nvidia
+from mlnode.drivers.gpu import nvidia_smi as nvidia
 from mlnode.engine import declared, engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
@@ -46,7 +46,10 @@ FOLDER = pathlib.Path(__file__).parents[1] / "fixtures" / "golden"
 MOST, NONE = "most.plan.txt", "none"
 
 #: What an operator names beside the profile fabric
-PRESETS = {"hgx": "roce_nvidia", "epyc256": "roce_nvidia", "oci-gpu": "roce_oci"}
+PRESETS = {
+    "hgx": "roce_nvidia", "epyc256": "roce_nvidia", "oci-gpu": "roce_oci", "mi300x": "roce_nvidia",
+    "mi355x": "roce_nvidia",
+}  # fmt: skip
 
 #: Areas whose boot layer is a part of the plan; of the others a drop-in or the agent brings the same
 _AT_BOOT = ("limits", "irq", "nccl", "boot")
@@ -83,6 +86,9 @@ LOADERS: dict[str, dict[str, str]] = {
     "oci-gpu": {**_DEBIAN, MENU: menu("console=ttyS0 iommu=pt")},
     "gcp-gpu": {**_DEBIAN, MENU: menu("console=ttyS0,115200")},
     "gb200": {**_DEBIAN, MENU: menu("console=ttyS0 nvme_core.io_timeout=0")},
+    "mi300x": {**_DEBIAN, MENU: menu("amd_iommu=on iommu=pt pci=realloc=off", "quiet")},
+    "mi355x": {**_DEBIAN, MENU: menu("quiet")},
+    "trn1": {**_RED_HAT, **_entry("6.1.141", "root=UUID=0 ro console=ttyS0,115200n8 quiet")},
 }
 
 THP = "/sys/kernel/mm/transparent_hugepage"

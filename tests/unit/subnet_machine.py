@@ -5,7 +5,8 @@ opensm and ibsim 0.10, of two leaves with two hosts each, and two spines.
 
 States in tests/fixtures/ibdiags: whole; host: gpu003 is gone; switch: spine2 is; cable: that of leaf1/3 and
 spine1/1 is; swapped: those of leaf1/1 and leaf1/2; slow: that of gpu003; errors: counters of leaf1 and
-gpu003; silent: spine2 does not answer, and no subnet manager; noport: no such port to look from.
+gpu003; hung: gpu003 does not answer, whole-hung.diff with it (from whole, in the words of
+rdma-core 53); silent: spine2 does not answer, and no subnet manager; noport: no such port to look from.
 
 uplinks is another subnet, of two leaves with four uplinks of 10 Gb/s each. What perfquery has reported of the
 leaves is in tests/fixtures/ibdiags/uplinks, with counters that were set in ibsim: first, and then balanced;

@@ -63,7 +63,7 @@ ELSEWHERE = {
 
 #: What one of the roles has and the other one does not
 OWN = {
-    "node": {"profile", "reboot", "reboot_at_once", "reboot_most"},
+    "node": {"profile", "preset", "reboot", "reboot_at_once", "reboot_most"},
     "fabric": {"type", "expect", "fail_on", "qos_preset"},
 }
 
@@ -124,8 +124,8 @@ def test_the_role_of_a_profile_is_the_role_node_with_it(name: str) -> None:
     assert task["ansible.builtin.import_role"] == node
     assert task["vars"] == {"node_usual_profile": name}
     # A profile that the inventory names comes first.
-    assert profile_of("node", **task["vars"]) == name
-    assert profile_of("node", **task["vars"], node_profile="/srv/own.yml") == "/srv/own.yml"
+    assert profile_of("node", **task["vars"]) == [name, ""]
+    assert profile_of("node", **task["vars"], node_profile="/srv/own.yml") == ["/srv/own.yml", ""]
     assert options(role) == {}
 
 
@@ -224,7 +224,10 @@ def test_drift_finds_in_an_inventory_without_variables_what_the_role_declares(ro
 
 def test_the_role_fabric_declares_the_scheme_that_is_named() -> None:
     choices = options("fabric")["fabric_qos_preset"]["choices"]
-    assert {f"roce_{name}" for name in choices} - {"roce_none"} == {*profile.presets()}
+    of_nodes = {*options("node")["node_preset"]["choices"]} - {"none"}
+    assert {f"roce_{name}" for name in choices} - {"roce_none"} == {*profile.presets()} - of_nodes
+    for name in of_nodes:
+        assert profile_of("node", node_preset=name) == ["training", name]
     for name in choices:
         preset = "" if name == "none" else f"roce_{name}"
         assert profile_of("fabric", fabric_qos_preset=name) == ["fabric", preset]

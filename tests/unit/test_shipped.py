@@ -20,7 +20,7 @@ DRIVERS = {
     "/dcb": "_mlnode.drivers.dcb.files",
     "/roce": "_mlnode.drivers.roce.files",
     "/service": "_mlnode.drivers.services",
-    "/gpu": "_mlnode.drivers.nvidia",
+    "/gpu": "_mlnode.drivers.gpu.nvidia_smi",
     places.AGENT: "_mlnode.agent.state",
 }
 

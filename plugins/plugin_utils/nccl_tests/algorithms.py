@@ -109,6 +109,11 @@ class Log(NamedTuple):
         """Algorithm of one size; several joined by +, and empty if the log does not show it."""
         return "+".join(dict.fromkeys(choice.algorithm for choice in self.choices.get(size, ())))
 
+    def compared(self, size: int) -> str:
+        """Algorithm whose results are alike: two nodes reach 1.6 times as much in a tree as in rings. Without
+        one in the log, those that NCCL_ALGO leaves."""
+        return self.algorithm(size) or self.forced
+
 
 class Sharp(NamedTuple):
     verdict: Verdict

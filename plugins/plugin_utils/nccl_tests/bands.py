@@ -41,7 +41,7 @@ LINKS, FLEET, HOLE, WRONG = "links", limits.FLEET, "hole", "wrong"
 #: (src/graph/trees.cc). With two nodes it sends it once, and the bus bandwidth exceeds the rails.
 TREE_NODES = 4
 
-#: Number of nodes, of GPUs, bytes, and the algorithm that NCCL_ALGO leaves: what can be compared
+#: Number of nodes, of GPUs, bytes, and Log.compared(): what can be compared
 Key = tuple[int, int, int, str]
 Past = Mapping[Key, Sequence[float]]
 
@@ -148,7 +148,7 @@ def _compared(row: Row, slower: float, group: Group) -> _Compared:
     own: list[tuple[Limit | None, str]] = []
     if group.links and name == "bandwidth":
         own.append(_of_links(group.links, group, row.size, slower))
-    own += [_of_fleet(group.past.get((group.nodes, group.ranks, row.size, group.log.forced), ()))]
+    own += [_of_fleet(group.past.get((group.nodes, group.ranks, row.size, group.log.compared(row.size)), ()))]
     at = [bound for bound in group.presets if bound.least <= row.size <= bound.most]
     own += [_of_site(bound, group, row.size) for bound in at if not bound.warns]
     known = [(limit, lack) for limit, lack in own if limit is not None]

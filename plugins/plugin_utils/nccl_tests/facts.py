@@ -17,6 +17,9 @@ from ..campaign.model import Link
 #: Port's own words, such as 400 Gb/sec (4X NDR), and a link's, such as 32.0 GT/s PCIe
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
+#: Vendors of GPUs that NCCL or RCCL uses
+_VENDORS = ("NVIDIA", "AMD")
+
 
 class Rail(NamedTuple):
     """gbits: rate of the port, or of the narrowest PCIe link above it; None if unknown."""
@@ -100,7 +103,8 @@ def _problem(candidate: Node, probe: Mapping[str, Any], said: Mapping[str, str],
         return printable(" ".join(str(probe.get("msg") or probe.get("stderr") or "it was not asked").split()))
     if not candidate.program:
         return (
-            "all_reduce_perf of nccl-tests was not found: give nccl_program, or have it built (nccl_source)"
+            "all_reduce_perf of nccl-tests or rccl-tests was not found: give nccl_program, or have it "
+            "built (nccl_source, nccl-tests only)"
         )
     if not candidate.hostname:
         return "it has no hostname: give nccl_hostname"
@@ -108,7 +112,7 @@ def _problem(candidate: Node, probe: Mapping[str, Any], said: Mapping[str, str],
         return "it is not known how many GPUs it has: give nccl_gpus"
     # A GPU that cannot be queried may be busy.
     if said.get("processes") != "0" and not busy:
-        asked = said.get("processes") or "nvidia-smi does not say whether any do"
+        asked = said.get("processes") or "neither nvidia-smi nor amdgpu says whether any do"
         return f'processes use its GPUs ({asked}); -e \'{{"nccl_allow": ["busy"]}}\' measures all the same'
     return ""
 
@@ -140,7 +144,7 @@ def _count(name: str, value: Any) -> int:
 
 
 def _gpus(topology: Mapping[str, Any]) -> int | None:
-    return sum(gpu["vendor"] == "NVIDIA" for gpu in topology.get("gpus") or ()) or None
+    return sum(gpu["vendor"] in _VENDORS for gpu in topology.get("gpus") or ()) or None
 
 
 def _rails(topology: Mapping[str, Any]) -> tuple[Rail, ...]:

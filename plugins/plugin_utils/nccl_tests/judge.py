@@ -217,7 +217,7 @@ def _merged(past: Past, runs: Iterable[Ran]) -> Past:
     for run in runs:
         for row in run.reading.rows if run.reading else ():
             ranks = run.reading.ranks if run.reading else 0
-            key = (len(run.nodes), ranks, row.size, run.log.forced)
+            key = (len(run.nodes), ranks, row.size, run.log.compared(row.size))
             slower = max(row.out_of_place, row.in_place)
             values.setdefault(key, []).append(bands.gbits(slower, row.size, ranks))
     return values
@@ -235,8 +235,10 @@ def past(documents: Mapping[str, str]) -> Past:
             # Documents without `nccl` are campaigns.
             for run in document["runs"] if "nccl" in document else ():
                 for size in (size for band in run["bands"] for size in band["sizes"]):
+                    taken = dict.fromkeys(str(choice["algorithm"]) for choice in size.get("choices", ()))
                     forced = str(run.get("algorithms", {}).get("forced", ""))
-                    key = (len(run["nodes"]), int(run["ranks"]), int(size["bytes"]), forced)
+                    algorithm = "+".join(taken) or forced
+                    key = (len(run["nodes"]), int(run["ranks"]), int(size["bytes"]), algorithm)
                     values.setdefault(key, []).append(float(size["bus_gbits"]))
         except StoreError as error:
             raise ValueError(str(error)) from error

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Measurements of all_reduce_perf of nccl-tests, from its JSON (option -J), or else from its table.
+"""Measurements of all_reduce_perf of nccl-tests or rccl-tests, from its JSON (option -J), or else its table.
 
 Its JSON writer (src/util.cu) has texts instead of true and false, "nan" as a text, and infinity as a word
 that JSON lacks. It takes another name if its file exists already, and ends with 0 if it has written no file.
@@ -161,6 +161,10 @@ _BOUNDS = re.compile(r"^# Out of bounds values : ([0-9]+) (OK|FAILED)", re.MULTI
 #: The last error of NCCL, behind the table (writeErrors)
 _SAID = re.compile(r"^# error: (\S.*)$", re.MULTILINE)
 _VERSION = re.compile(r"^# nccl-tests version (\S+).* nccl-library=([0-9]+)", re.MULTILINE)
+#: rccl-tests, and RCCL between its devices and its table: `rccl-tests: Version develop:448c4c7` and `RCCL
+#: version : 2.22.3-HEAD:7d8d67c`
+_RCCL_TESTS = re.compile(r"^(?:# ?)?rccl-tests: Version (\S+)", re.MULTILINE)
+_RCCL = re.compile(r"^(?:# ?)?RCCL version ?: ?([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\b", re.MULTILINE)
 #: Columns of one measurement
 _COLUMNS = ("time", "algbw", "busbw", "#wrong")
 
@@ -180,7 +184,7 @@ def _table(stdout: str) -> Reading:
     bounds = _BOUNDS.findall(stdout)
     if len(bounds) != 1:
         raise ValueError("the table is cut off: its end says nothing of values that are out of bounds")
-    versions = _VERSION.findall(stdout) or [("", "0")]
+    versions = _VERSION.findall(stdout) or [_rccl(stdout)]
     devices = [Device(int(rank), host) for rank, host in _DEVICE.findall(stdout)]
     return Reading(
         source="table",
@@ -192,6 +196,13 @@ def _table(stdout: str) -> Reading:
         nccl=int(_cell(versions[0][1])),
         errors=tuple(error[:_ERROR] for error in _SAID.findall(stdout)),
     )
+
+
+def _rccl(stdout: str) -> tuple[str, str]:
+    """Versions of rccl-tests and RCCL, the latter as a number like NCCL's; "" and 0 if unknown."""
+    tests, library = _RCCL_TESTS.search(stdout), _RCCL.search(stdout)
+    major, minor, patch = map(int, library.groups()) if library else (0, 0, 0)
+    return (tests[1] if tests else ""), str(10_000 * major + 100 * minor + patch)
 
 
 def _line(line: str, columns: Sequence[str], places: Sequence[int]) -> Row:

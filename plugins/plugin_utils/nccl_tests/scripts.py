@@ -5,13 +5,14 @@
 #: Prints facts, each as NAME=VALUE. GIVEN: path of the program, looked for if empty.
 PROBE = r"""
 for program in "$GIVEN" all_reduce_perf all_reduce_perf_mpi /opt/nccl-tests/build/all_reduce_perf \
-    /opt/nccl_tests/build/all_reduce_perf /usr/local/nccl-tests/build/all_reduce_perf; do
+    /opt/nccl_tests/build/all_reduce_perf /usr/local/nccl-tests/build/all_reduce_perf \
+    /opt/rccl-tests/build/all_reduce_perf /usr/local/rccl-tests/build/all_reduce_perf; do
   found=$(command -v "$program") && break
   test -n "$GIVEN" && break
 done
 echo "hostname=$(uname -n)"
 echo "kernel=$(uname -r)"
-echo "driver=$(cat /sys/module/nvidia/version 2>&-)"
+echo "driver=$(cat /sys/module/nvidia/version 2>&- || cat /sys/module/amdgpu/version 2>&-)"
 echo "program=$found"
 usage=$("${found:-false}" -h 2>&1)
 for option in --output_file --per_iter_timing; do
@@ -19,7 +20,17 @@ for option in --output_file --per_iter_timing; do
 done
 echo "options=$options"
 echo "declared="$(sha256sum /etc/mlnode/declared.d/*.json 2>&-)
-used=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>&-) && set -- $used && echo "processes=$#"
+if used=$(nvidia-smi --query-compute-apps=pid --format=csv,noheader 2>&-); then
+  set -- $used && echo "processes=$#"
+elif test -d /sys/class/kfd/kfd/proc; then
+  # Each process with the compute driver open has a file with its bytes on each GPU.
+  set -- /sys/class/kfd/kfd/proc/*/vram_*
+  if test ! -e "$1"; then
+    echo processes=0
+  elif all=$(grep -H . "$@" 2>&-); then
+    set -- $(echo "$all" | grep -v ':0$' | sed 's|.*/proc/||; s|/.*||' | sort -u) && echo "processes=$#"
+  fi
+fi
 exit 0
 """
 
@@ -46,6 +57,8 @@ awk '
   match($0, /Detected mixed local Net device counts.*/) { mixed = substr($0, RSTART) }
   / Bytes -> [AK]/ { line = $0; sub(/ time [0-9.]+ *$/, "", line); say(line); next }
   /NCCL_ALGO set by / { say($0) }
+  /Using network / { say($0) }
+  /NET\/[^:]*: Using [[]/ { say($0) }
   /NCCL_COLLNET_ENABLE set by / { say($0) }
   /Init timings/ { say($0) }
   /NVLS multicast support/ { say($0) }

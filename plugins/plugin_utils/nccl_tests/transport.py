@@ -3,8 +3,8 @@
 """The transport that NCCL took, by its own log (NCCL_DEBUG=INFO).
 
 A line for each channel ends in `via NET/IB/0/GDRDMA`, `via NET/Socket/1`, `via P2P/CUMEM`, `via SHM/direct`
-and the like (src/transport of NCCL). A plugin has its own name, such as IBext_v8 and AWS Libfabric. Lines may
-be counted, as by uniq -c.
+and the like (src/transport of NCCL). A plugin has its own name, such as IBext_v8, gIB and AWS Libfabric.
+Lines may be counted, as by uniq -c. All ranks must have one network, with as many devices.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from ..fleet_report.names import few
 
 _COUNT = re.compile(r"^\s*([0-9]+) via ")
 _NET = re.compile(r"\bvia NET/([^/\n]+)/[0-9]+(?:\([0-9]+\))?(/GDRDMA)?")
+#: src/init.cc, and src/transport/net_ib with its devices: ` [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth`,
+#: or ` [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}` for joined ones
+_NETWORK = re.compile(r"\bUsing network ([^\n]+)")
+_DEVICES = re.compile(r"\bNET/[^:\n]{1,40}: Using ([^;\n]*)")
+_DEVICE = re.compile(r"([\w.-]+:[0-9]+)[0-9:]*/(?:IB|RoCE)\b", re.ASCII)
 _LOCAL = re.compile(r"\bvia (P2P/MNNVL|P2P|SHM|direct shared memory)\b")
 #: From NCCL 2.30 on. With NCCL_IGNORE_NET_MISMATCH=1, which is its default, it goes on with what all have.
 _MIXED = re.compile(r"Detected mixed local Net device counts[^\n]*")
@@ -27,12 +32,15 @@ _MIXED = re.compile(r"Detected mixed local Net device counts[^\n]*")
 
 class Seen(NamedTuple):
     """Channels of one node: by the name of the network, the part with GPUDirect RDMA, and channels inside the
-    node by P2P, MNNVL (NVLink between nodes) and SHM."""
+    node by P2P, MNNVL (NVLink between nodes) and SHM. networks, devices: of its ranks, as far as they
+    differ."""
 
     nets: Mapping[str, int]
     direct: int
     local: Mapping[str, int]
     mixed: str = ""
+    networks: tuple[str, ...] = ()
+    devices: tuple[frozenset[str], ...] = ()
 
 
 class Transport(NamedTuple):
@@ -55,7 +63,10 @@ def seen(log: str) -> Seen:
         elif inside:
             local["SHM" if inside[1].startswith("direct") else inside[1].rpartition("/")[2]] += number
     mixed = _MIXED.search(log)
-    return Seen(nets, direct, local, printable(mixed[0]) if mixed else "")
+    networks = dict.fromkeys(printable(name.strip()) for name in _NETWORK.findall(log))
+    devices = dict.fromkeys(frozenset(_DEVICE.findall(text)) for text in _DEVICES.findall(log))
+    named = tuple(rank for rank in devices if rank)
+    return Seen(nets, direct, local, printable(mixed[0]) if mixed else "", tuple(networks), named)
 
 
 def judge(logs: Mapping[str, str], nodes: Sequence[str], expected: str) -> Transport:
@@ -77,6 +88,9 @@ def _among(known: Mapping[str, Seen], expected: str) -> tuple[Verdict, str]:
     if other:
         parts = [f"NET/{net} on {few(names)}" for net, names in other.items()]
         return Verdict.FAIL, f"{'; '.join(parts)}, where NET/{expected} was expected"
+    differing = _differing(known)
+    if differing:
+        return Verdict.FAIL, differing
     # Between nodes of one NVLink domain there may be no network at all.
     silent = [name for name, node in known.items() if not node.nets and not node.local.get("MNNVL")]
     if silent:
@@ -85,7 +99,30 @@ def _among(known: Mapping[str, Seen], expected: str) -> tuple[Verdict, str]:
     direct = sum(node.direct for node in known.values())
     if direct < channels:
         return Verdict.WARN, f"{channels - direct} of {channels} channels without GPUDirect RDMA"
+    names = {name: frozenset().union(*node.devices) for name, node in known.items() if node.devices}
+    if len({*names.values()}) > 1:
+        return Verdict.WARN, f"devices of other names: {_each(names)}"
     return Verdict.PASS, ""
+
+
+def _differing(known: Mapping[str, Seen]) -> str:
+    """Networks or numbers of devices that not all ranks have; "" if all are alike, or none is logged."""
+    nets = {name: frozenset({*node.nets, *node.networks}) for name, node in known.items()}
+    if len({net for of_node in nets.values() for net in of_node}) > 1:
+        return f"not all ranks use one network: {_each(nets)}"
+    if len({len(rank) for node in known.values() for rank in node.devices}) > 1:
+        each = {f"{name}/{at}": rank for name, node in known.items() for at, rank in enumerate(node.devices)}
+        return f"not all ranks have as many devices: {_each(each)}"
+    return ""
+
+
+def _each(names: Mapping[str, frozenset[str]]) -> str:
+    """The values, each with the nodes that have it."""
+    nodes: dict[frozenset[str], dict[str, None]] = {}
+    for name, value in names.items():
+        nodes.setdefault(value, {})[name.partition("/")[0]] = None
+    every = [f"{few(sorted(value)) or 'none'} on {few([*having])}" for value, having in nodes.items()]
+    return "; ".join(map(printable, every))
 
 
 def _inside(known: Mapping[str, Seen]) -> tuple[Verdict, str]:

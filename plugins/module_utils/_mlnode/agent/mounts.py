@@ -23,9 +23,9 @@ def _agent() -> Driver:
 
 
 def _gpu() -> Driver:
-    from ..drivers import nvidia
+    from ..drivers.gpu import nvidia_smi
 
-    return nvidia
+    return nvidia_smi
 
 
 ALL: Mounts = {

@@ -82,18 +82,24 @@ def _restore_kernel(host: Host, entry: Entry) -> bool:
 
 
 def _write(host: Host, path: str, value: str) -> None:
-    """Write several files at once; if that is refused because of one, write each differing file alone. Raises
-    HostError."""
+    """Write several files at once; if that is refused because of one, write each differing file alone, also
+    after an error of another one. Raises HostError."""
     folder, _slash, names = path.rpartition("/")
     try:
         host.write_kernel(path, value)
     except HostError as error:
         if error.absent or "," not in names:
             raise
+        refused = None
         for name, text in zip(names.split(","), value.split()):
             now = host.value(f"{folder}/{name}").text
             if now is None or not fits(now, text):
-                host.write_kernel(f"{folder}/{name}", text)
+                try:
+                    host.write_kernel(f"{folder}/{name}", text)
+                except HostError as alone:
+                    refused = alone
+        if refused is not None:
+            raise refused from error
 
 
 def _settled(host: Host, entry: Entry, path: str, value: str) -> Value:

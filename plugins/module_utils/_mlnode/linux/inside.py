@@ -17,6 +17,7 @@ from ..host import child, mountinfo, namespaces
 from ..host.child import Answer, Work
 from ..host.host import Host
 from ..host.mountinfo import Mount
+from ..model import accelerators
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
 from ..model.setting import Value
@@ -214,12 +215,11 @@ def storage(host: Host, process: JobProcess, path: str) -> Work:
     return work
 
 
-#: Device files that a job computes with: GPUs, other accelerators, RDMA
+#: Device files that a job computes with: accelerators, whole devices, RDMA
 _DEVICES = regex(
-    r"/dev/(?:nvidia[0-9]{1,5}|dri/renderD[0-9]{1,5}|accel/accel[0-9]{1,5}|infiniband/uverbs[0-9]{1,5})\Z",
-    re.ASCII,
+    rf"/dev/(?:{'|'.join(accelerators.EACH)}|{jobs.VFIO}|infiniband/uverbs[0-9]{{1,5}})\Z", re.ASCII
 )
-_DEVICE_FOLDERS = ("/dev", "/dev/dri", "/dev/accel", "/dev/infiniband")
+_DEVICE_FOLDERS = (*accelerators.FOLDERS, "/dev/vfio", "/dev/vfio/devices", "/dev/infiniband")
 #: A storage server with 1,000 disks and 16 partitions on each has as many
 _MOST_NAMES = 1 << 14
 

@@ -13,33 +13,26 @@ import re
 from typing import Callable, Sequence
 
 from ..host.host import Host
+from ..model import accelerators
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
 
 #: Most findings in a message that people still read
 _MOST = 8
 
-#: A process with one of these open computes, or bypasses the kernel's network stack.
-#:   nvidiaN      every process that uses a GPU. nvidiactl is monitors' too; nvidia-uvm is never held alone.
-#:   uverbsN      queue pairs, which break with the link
-#:   kfd, renderD AMD's computations; Intel's, which have nothing else. cardN may be a console's.
-#:   accelN       drivers/accel: accelerators other than GPUs
-#:   vfio         a guest, or a driver outside the kernel, owns a whole device. /dev/vfio/vfio owns none.
+#: A whole device that a guest, or a driver outside the kernel, owns. /dev/vfio/vfio owns none.
+VFIO = r"vfio/(?:noiommu-)?[0-9]{1,5}|vfio/devices/(?:noiommu-)?vfio[0-9]{1,5}"
+#: A process with one of these open computes on an accelerator, or bypasses the kernel's network stack: queue
+#: pairs of uverbsN break with the link.
 #: The mark is the kernel's, for a node that was removed after it had been opened (fs/d_path.c).
 _DEVICE = regex(
-    r"(/dev/(?:nvidia[0-9]+|infiniband/uverbs[0-9]+|kfd|dri/renderD[0-9]+|accel/accel[0-9]+"
-    r"|vfio/(?:noiommu-)?[0-9]+|vfio/devices/(?:noiommu-)?vfio[0-9]+))(?: \(deleted\))?\Z",
+    rf"(/dev/(?:{'|'.join(accelerators.FILES)}|infiniband/uverbs[0-9]{{1,5}}|{VFIO}))(?: \(deleted\))?\Z",
     re.ASCII,
 )
 
 #: /proc/PID/comm, cut to 15 characters, of services that hold a device all the time and are not jobs
 _SERVICES = {
-    "nvidia-persiste": "nvidia-persistenced keeps the driver awake",
-    "nv-fabricmanage": "nv-fabricmanager sets up NVSwitches",
-    "nv-hostengine": "DCGM watches GPUs",
-    "dcgm-exporter": "the same for Prometheus",
-    "nvidia-device-p": "nvidia-device-plugin hands GPUs to Kubernetes and watches them",
-    "nvidia-smi": "shows GPUs, with --loop for ever",
+    **{name: why for vendor in accelerators.VENDORS.values() for name, why in vendor.services},
     "ibacm": "answers questions for addresses, and asks again after a reset",
     "Xorg": "a screen, which no network matters to",
     "gnome-shell": "as Xorg",

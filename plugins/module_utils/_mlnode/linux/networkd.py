@@ -138,6 +138,16 @@ def sets(host: Host, path: str) -> Found | None:
     return setting if setting and runs(host) else None
 
 
+def advertisements(host: Host, name: str) -> Line | bool | None:
+    """Who answers router advertisements: None for the kernel, or networkd, which then has a line that turns
+    them off, or True if none does. Raises HostError."""
+    networks = _of_name(host, name) if runs(host) else ()
+    if not networks:
+        return None
+    line = networks[0].last("IPv6AcceptRA")
+    return line if line is not None and BOOLEAN.get(line.value.lower()) == "0" else True
+
+
 def runs(host: Host) -> bool:
     """True if a boot starts networkd, or it has state of a running one. Raises HostError."""
     return host.once(

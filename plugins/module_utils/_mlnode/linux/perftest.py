@@ -13,7 +13,7 @@ import contextlib
 import os
 import re
 from ipaddress import IPv4Address, IPv6Address
-from typing import Collection, Iterator
+from typing import Any, Collection, Iterator, Mapping
 
 from ..host.system import Finished
 from ..model.record import NamedTuple, dataclass, regex
@@ -56,7 +56,9 @@ _GID = regex(r"^ GID: ((?:[0-9]{2,3}:){15}[0-9]{2,3})$", re.MULTILINE)
 #: cuda_memory.c of perftest, init_gpu()
 _GPU = regex(r"^CUDA device ([0-9]+): PCIe address is ([0-9A-F]{2}:[0-9A-F]{2})$", re.MULTILINE)
 _PICKED = regex(r"^Picking device No\. ([0-9]+)$", re.MULTILINE)
-_ALLOCATED = regex(r"^allocated GPU buffer", re.MULTILINE)
+#: rocm_memory.c, init_rocm(): the bus alone
+_BUS = regex(r"^Using ROCm Device with ID: [0-9]+, .*PCI Bus ID: 0x([0-9a-f]{1,2}),", re.MULTILINE)
+_ALLOCATED = regex(r"^allocated (?:[0-9]+ bytes of )?GPU buffer", re.MULTILINE)
 
 #: Error of a client that could not reach the server yet
 NOT_YET = "Couldn't connect to"
@@ -67,8 +69,8 @@ class Request:
     """One side of a measurement. peer: the server's address; "" serves. gid: None if the port has LIDs.
 
     seconds: of a bandwidth, including the margins at both ends. margin: their length, None for perftest's
-    own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. cuda:
-    number of the GPU whose memory is used, in the order of PCI addresses.
+    own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. gpu:
+    number of the GPU whose memory is used, in the order of PCI addresses; None for the host's. vendor: of it.
     """
 
     device: str
@@ -81,7 +83,8 @@ class Request:
     margin: int | None = None
     iterations: int = 0
     backward: bool = False
-    cuda: int | None = None
+    gpu: int | None = None
+    vendor: str = ""
 
     @property
     def most(self) -> int:
@@ -94,8 +97,8 @@ class Request:
 
     @property
     def command(self) -> list[str]:
-        # By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER).
-        argv = [] if self.cuda is None else ["env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"]
+        memory = None if self.gpu is None else MEMORIES[self.vendor]
+        argv = [] if memory is None else [*memory.order]
         argv += [self.program, "-d", self.device, "-i", str(self.port), "-s", str(self.size), "-F"]
         argv += ["-n", str(self.iterations)] if self.iterations else ["-D", str(self.seconds)]
         argv += [] if self.margin is None else ["-f", str(self.margin)]
@@ -103,7 +106,7 @@ class Request:
         argv += [] if self.iterations else ["--report_gbits"]
         argv += [] if self.gid is None else ["-x", str(self.gid)]
         argv += ["--reversed"] if self.backward else []
-        argv += [] if self.cuda is None else [f"--use_cuda={self.cuda}"]
+        argv += [] if memory is None else [f"{memory.option}={self.gpu}"]
         return [*argv, self.peer] if self.peer else argv
 
 
@@ -137,11 +140,15 @@ def running_on(cpus: Collection[int]) -> Iterator[None]:
 
 def failure(done: Finished, request: Request) -> Failure:
     """Why a finished program has no result."""
+    text = f"{done.out}\n{done.err}"
+    completion = _completion(text)
+    if completion:
+        return Failure(f"{request.program}: {completion[0]}", completion[1])
     if done.rc in TIMED_OUT and not request.peer:
         problem = f"no client connected and was done within {request.most} s"
         return Failure(problem, "start the other side, and let TCP to this port through the firewall")
-    text = f"{done.out}\n{done.err}"
-    for sign, meaning in _MEANINGS if request.cuda is None else (*_OF_CUDA, *_MEANINGS):
+    of_memory = () if request.gpu is None else MEMORIES[request.vendor].meanings
+    for sign, meaning in (*of_memory, *_MEANINGS):
         match = sign.search(text)
         if match:
             return Failure(f"{request.program}: {_line(match.group())}", meaning)
@@ -150,6 +157,15 @@ def failure(done: Finished, request: Request) -> Failure:
         return Failure(f"{request.program} did not end within {request.most} s", _PATH)
     last = _line(lines[-1]) if lines else "it printed no result"
     return Failure(f"{request.program} ended with {done.rc}: {last}", "run it by hand on both sides")
+
+
+def _completion(text: str) -> tuple[str, str] | None:
+    """Words and advice for the first failed completion, other than one of a queue that had failed before."""
+    matches = [*_STATUS.finditer(text)]
+    if not matches:
+        return None
+    match = next((match for match in matches if int(match.group(1)) != _FLUSHED), matches[0])
+    return _line(match.group()), _STATUSES.get(int(match.group(1)), _UNEXPECTED)
 
 
 def is_path(why: Failure) -> bool:
@@ -235,10 +251,20 @@ def header(text: str) -> Header | None:
 
 
 def gpu(text: str) -> str:
-    """Bus and device of the GPU whose memory was used, such as 17:00; "" for host memory."""
+    """Bus and device of the GPU whose memory was used, such as 17:00, or the bus alone; "" for the host's."""
+    if not _ALLOCATED.search(text):
+        return ""
+    bus = _BUS.search(text)
+    if bus:
+        return f"{int(bus.group(1), 16):02X}"
     picked = _PICKED.search(text)
-    known = dict(_GPU.findall(text))
-    return known.get(picked.group(1), "") if picked and _ALLOCATED.search(text) else ""
+    return dict(_GPU.findall(text)).get(picked.group(1), "") if picked else ""
+
+
+def is_gpu(used: str, address: str) -> bool:
+    """True if gpu() names the GPU with this PCI address."""
+    place = address.partition(":")[2].rpartition(".")[0].upper()  # 0000:17:00.0 for people
+    return used == place or (":" not in used and used == place.partition(":")[0])
 
 
 def _line(text: str) -> str:
@@ -258,6 +284,41 @@ _BUSY_PORT = (
     "sides another tcp_port"
 )
 _NO_SERVER = "no server listens there: start the other side first, and let its TCP port through the firewall"
+_PROTECTION = (
+    "the port may not access the memory of the test on its own side. GPU memory: look at nvidia_peermem or "
+    "DMA-BUF, and at ACS and IOMMU between port and GPU (rdma_check: gpudirect, acs, iommu). Host memory: at "
+    "the IOMMU and dmesg"
+)
+_REMOTE_ACCESS = (
+    "the other side's memory refused the access: run one version with the same options on both sides; "
+    " with GPU memory look there at gpudirect, acs and iommu (rdma_check)"
+)
+_REMOTE = (
+    "the other side's port could not finish the request: look at its own words and dmesg, and there at "
+    "gpudirect, acs and iommu (rdma_check)"
+)
+_REQUEST = (
+    "the other side does not take such a request: compare versions, options, message size and MTU of both"
+)
+_LENGTH = "a message exceeds the buffer or the port's limit: compare size and MTU of both sides"
+_NOT_READY = (
+    "the other side is reached, but has no buffer ready: it hangs or is overloaded; look at its CPUs, and at "
+    "its counter out_of_buffer (rdma_check: counters)"
+)
+_LOST_QUEUE = "the queue had failed before: look for the first error, also on the other side"
+_BROKEN = "the device or its driver failed: look at dmesg and the firmware's version, and reset the device"
+_UNEXPECTED = "reliable connections do not have this error: look at dmesg, and update driver and firmware"
+_FLUSHED = 5
+
+#: Old and new wording of a failed completion (src/perftest_resources.h): `Failed status 12: wr_id 0`, `Failed
+#: status-transport retry counter exceeded (12): wr_id 0`
+_STATUS = regex(r"Failed status(?:-[^\n(]{0,60}\(| )([0-9]{1,3})\)?")
+#: enum ibv_wc_status (libibverbs/verbs.h) → remedy. 12: no answer to any of the retries; 20: late answer
+_STATUSES = {
+    1: _LENGTH, 2: _BROKEN, 4: _PROTECTION, _FLUSHED: _LOST_QUEUE, 6: _PROTECTION, 7: _BROKEN, 8: _PROTECTION,
+    9: _REQUEST, 10: _REMOTE_ACCESS, 11: _REMOTE, 12: _PATH, 13: _NOT_READY, 15: _REQUEST, 16: _REMOTE,
+    19: _BROKEN, 20: _PATH, 21: _BROKEN,
+}  # fmt: skip
 _MEMORY = "a queue cannot be made or memory not be locked: look at that limit (rdma_check: memlock)"
 WITHOUT_CUDA = (
     "this perftest was built without CUDA, like the packages of distributions: build it on both sides, with "
@@ -267,13 +328,47 @@ _DRIVER = "CUDA does not start: look at the driver of the GPUs, and at its libcu
 _PEER_MEMORY = "the port cannot register memory of the GPU: load nvidia_peermem (rdma_check: gpudirect)"
 _PROVIDER = "user space does not know the device: install its driver's part of rdma-core (ibverbs-providers)"
 
-#: As _MEANINGS, for requests with GPU memory
+WITHOUT_ROCM = (
+    "this perftest was built without ROCm, like the packages of distributions: build it on both sides, with "
+    "./configure --with-rocm=/opt/rocm --enable-rocm"
+)
+_ROCM_DRIVER = "ROCm does not start: look at the driver amdgpu (rocminfo), and at rights to /dev/kfd"
+_ROCM_PEER_MEMORY = (
+    "the port cannot register memory of the GPU: install the driver's peer memory (rdma_check: gpudirect)"
+)
+
+#: As _MEANINGS, for requests with memory of a GPU
 _OF_CUDA = (
     (regex(r"Unsupported memory type|unrecognized option '--use_cuda.*"), WITHOUT_CUDA),
     (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+\(.{0,8}\) (?:returned|error).*"), _DRIVER),
     (regex(r"There are no available device\(s\) that support CUDA|No such device ID.*"), _DRIVER),
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _PEER_MEMORY),
 )
+
+_OF_ROCM = (
+    (regex(r"Unsupported memory type|unrecognized option '--use_rocm.*"), WITHOUT_ROCM),
+    (regex(r"hip\w+\(\) returned [0-9]+|hipMalloc error=.*|Couldn't initialize ROCm device"), _ROCM_DRIVER),
+    (regex(r"Requested ROCm device .*"), _ROCM_DRIVER),
+    (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _ROCM_PEER_MEMORY),
+)
+
+
+class Memory(NamedTuple):
+    """Memory of a vendor's GPUs. option: takes the number of the GPU. order: words before the program, by
+    which the vendor's library counts GPUs by PCI address. without: advice if the option is not built in.
+    """
+
+    option: str
+    order: tuple[str, ...]
+    without: str
+    meanings: tuple[tuple[Any, str], ...]
+
+
+#: By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER); ROCm counts by PCI address.
+MEMORIES: Mapping[str, Memory] = {
+    "NVIDIA": Memory("--use_cuda", ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"), WITHOUT_CUDA, _OF_CUDA),
+    "AMD": Memory("--use_rocm", (), WITHOUT_ROCM, _OF_ROCM),
+}
 
 #: Message → remedy. The first match counts: later lines follow from earlier ones
 _MEANINGS = (
@@ -282,9 +377,7 @@ _MEANINGS = (
     (regex(r"Couldn't listen to port.*|Failed to bind socket.*"), _BUSY_PORT),
     (regex(r"Found Incompatibility issue with GID types.*"), _QUEUES),
     (regex(r".*[Ff]ailed to modify QP.*RTR.*|Unable to Connect the HCA's through the link"), _QUEUES),
-    # 12 is IBV_WC_RETRY_EXC_ERR: no answer to any of the retries
-    (regex(r"Failed status [0-9]+"), _PATH),
-    (regex(r"Completion with error at (?:client|server)"), _PATH),
+    (regex(r"Completion with error at (?:client|server)"), "run it by hand on both sides, for the status"),
     (regex(r"Couldn't (?:allocate MR|create).*|[Ff]ailed to create (?:MR|mr)"), _MEMORY),
     (regex(r"Unable to find the Infiniband/RoCE device.*|Did not detect devices.*"), _PROVIDER),
     (

@@ -12,15 +12,17 @@ import re
 from typing import Iterator, Mapping
 
 from ..host.host import Host
-from ..model import values
-from ..model.errors import HostError
+from ..model import accelerators, values
+from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
 from . import job_status, jobs
 
-#: Device files of GPUs and other accelerators
-_GPU = regex(r"/dev/(?:nvidia[0-9]+|kfd|dri/renderD[0-9]+|accel/accel[0-9]+)\Z", re.ASCII)
-_CLASSES = {"dri": "drm", "accel": "accel"}
-_PCI = regex(r".*/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/(?:drm|accel)/[^/]+\Z", re.ASCII)
+#: Device files of accelerators
+_GPU = regex(rf"/dev/(?:{'|'.join(accelerators.FILES)})\Z", re.ASCII)
+_VFIO = regex(rf"/dev/(?:{jobs.VFIO})\Z", re.ASCII)
+#: The last PCI function on a path, or the only one in a file
+_PCI = regex(r"(?:.*/)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:/[^:]+)?\Z", re.ASCII | re.IGNORECASE)
+_PCI_DEVICES = "/sys/bus/pci/devices"
 _NVIDIA = "/proc/driver/nvidia/gpus"
 _MINOR = regex(r"^Device Minor:\s*([0-9]{1,6})\s*$", re.MULTILINE | re.ASCII)
 #: The field of /proc/PID/stat after the name, which may contain any text (proc_pid_stat(5): 39, processor)
@@ -60,8 +62,8 @@ def _look(host: Host) -> Ranks:
     holders = jobs.holders(host)
     unseen = [*holders.unseen]
     for holder in holders.found:
-        devices = tuple(device for device in holder.devices if _GPU.match(device))
         try:
+            devices = tuple(device for device in holder.devices if _is_of_accelerator(host, device))
             ranks.extend([_rank(host, holder, devices)] if devices else [])
         except HostError as error:
             unseen.extend([] if jobs.is_gone(error) else [f"pid {holder.pid} ({holder.name}): {error}"])
@@ -83,12 +85,51 @@ def address(host: Host, device: str) -> str | None:
     is unknown. Raises HostError."""
     if device.startswith("/dev/nvidia"):
         return _nvidia(host).get(device[len("/dev/nvidia") :])
-    folder, _slash, name = device[len("/dev/") :].partition("/")
-    kind = _CLASSES.get(folder)
-    if kind is None or not host.is_link(f"/sys/class/{kind}/{name}"):
-        return None
-    match = _PCI.match(host.link_target(f"/sys/class/{kind}/{name}"))
-    return match.group(1) if match else None
+    if _VFIO.match(device):
+        return _passed(host, device.rpartition("/")[2])
+    name = device[len("/dev/") :]
+    for pattern, path in accelerators.FILES.items():
+        if path and re.match(rf"(?:{pattern})\Z", name, re.ASCII):
+            number = next(iter(re.findall("[0-9]+", name)), "")
+            return _function(host, path.format(name=name.rpartition("/")[2], number=number))
+    return None
+
+
+def _function(host: Host, path: str) -> str | None:
+    """PCI function of a link, or of the text of a file; None without one. Raises HostError."""
+    text = host.link_target(path) or host.text(path).strip()
+    match = _PCI.match(text)
+    return match.group(1).lower() if match else None
+
+
+def _passed(host: Host, name: str) -> str | None:
+    """The accelerator that a process drives by itself, as libtpu does; None for other devices. name: of a
+    group of the IOMMU, or of a device (Documentation/driver-api/vfio.rst). Raises HostError."""
+    if name.startswith(("vfio", "noiommu-vfio")):
+        functions = [_function(host, f"/sys/class/vfio-dev/{name}") or ""]
+    else:
+        functions = host.names(f"/sys/kernel/iommu_groups/{name.rpartition('-')[2]}/devices")
+    for function in functions:
+        vendor, kind = (_number(host, f"{_PCI_DEVICES}/{function}/{file}") for file in ("vendor", "class"))
+        if accelerators.vendor_of(vendor, kind) is not None:
+            return function
+    return None
+
+
+def _number(host: Host, path: str) -> int:
+    """0 for a function that was removed. Raises HostError."""
+    text = host.text(path).strip()
+    try:
+        return int(text or "0", 16)
+    except ValueError as error:
+        raise HostError(
+            "understand", path, None, f"expected a number, got {printable(text[:40])!r}"
+        ) from error
+
+
+def _is_of_accelerator(host: Host, device: str) -> bool:
+    """Raises HostError."""
+    return bool(_GPU.match(device) or (_VFIO.match(device) and address(host, device)))
 
 
 def _nvidia(host: Host) -> Mapping[str, str]:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..host.host import Host
 from ..model import values
 from ..model.cause import MAY_SET, SET, Cause, placed
@@ -32,6 +34,23 @@ def cause(host: Host, path: str, runtime: str) -> Cause | None:
         if not rule.value or values.same(rule.value, runtime):
             return _cause(rule.where, rule.text, rule.sure and bool(rule.value))
     return _owner(host, path[len("/proc/sys/") :], runtime) if path.startswith("/proc/sys/") else None
+
+
+def line(host: Host, path: str, runtime: str) -> Cause | None:
+    """As cause(), or else the last line of sysctl.d with this value: of the file itself, of all interfaces,
+    or of the default for interfaces that appear later. Raises HostError."""
+    own = cause(host, path, runtime)
+    if own is not None or not path.startswith("/proc/sys/"):
+        return own
+    name, config = path[len("/proc/sys/") :], sysctl_d.load(host)
+    default = re.sub("(?<=^net/ipv[46]/conf/)[^/]+", "default", name)
+    for key, sure in ((name, True), (default, False)):
+        for statement in reversed(config.statements(key)):
+            if values.same(statement.value or "", runtime):
+                return _cause(statement.where, statement.text, sure)
+    if config.unreadable:
+        return Cause(Layer.RUNTIME, MAY_SET, text=f"{config.unreadable[0]} may set: it cannot be read")
+    return None
 
 
 def _cause(where: str, text: str, sure: bool) -> Cause:

@@ -9,7 +9,7 @@ from typing import Mapping, Sequence
 
 from ..model import cpulist
 from ..model.errors import listed
-from . import distance, links, numa
+from . import distance, gpus, links, numa
 from .distance import Port
 from .model import Binding, Cpus, Distance, Gpu, Machine, Node, PciDevice, Topology
 
@@ -95,7 +95,16 @@ def warnings(topology: Topology, ports: Sequence[Port], devices: Mapping[str, Pc
                 "the PCI tree of a virtual machine is its hypervisor's: GPU and NIC may be nearer than shown",
             )
         )
-    return _grouped(facts)
+    return _grouped([*facts, *_unknown(topology)])
+
+
+def _unknown(topology: Topology) -> list[tuple[str, str]]:
+    text = (
+        "a processing accelerator of a vendor that is not in mlnode's table: it does not count as a GPU, and "
+        "jobs on it are not seen"
+    )
+    devices = gpus.unknown(topology.pci)
+    return [(f"{device.address} ({device.vendor:04x}:{device.device:04x})", text) for device in devices]
 
 
 def _subjects(topology: Topology, ports: Sequence[Port]) -> dict[str, str]:

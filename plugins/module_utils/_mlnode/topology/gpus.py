@@ -4,30 +4,17 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Iterable, Iterator
 
+from ..model import accelerators
 from .model import Gpu, PciDevice
-
-#: Base and sub class (PCI Code and ID Assignment): VGA, 3D and other display controllers, accelerators
-_VGA, _3D, _DISPLAY, _ACCELERATOR = 0x0300, 0x0302, 0x0380, 0x1200
-
-_NVIDIA = 0x10DE
-
-#: Vendors of accelerators for training, and the PCI classes they use. A display of any other vendor belongs
-#: to a management controller (ASPEED, Matrox) or a hypervisor (Cirrus, Bochs, virtio, QXL, VMware, Hyper-V).
-_VENDORS = {
-    _NVIDIA: ("NVIDIA", (_VGA, _3D, _DISPLAY)),
-    0x1002: ("AMD", (_VGA, _3D, _DISPLAY, _ACCELERATOR)),
-    0x8086: ("Intel", (_VGA, _3D, _DISPLAY)),
-    0x1DA3: ("Habana", (_ACCELERATOR,)),
-}
 
 #: NVIDIA's GPUs with a coherent link to their CPU, by the kernel's own list of them (drivers/vfio/pci/
 #: nvgrace-gpu/main.c: nvgrace_gpu_vfio_pci_table): GH200 three times, GB200, GB300
 _COHERENT = frozenset((0x2342, 0x2345, 0x2348, 0x2941, 0x31C2))
 
-#: Address of the graphics built into Intel processors, which drive a monitor
-_INTEGRATED = "0000:00:02.0"
+#: Graphics built into Intel processors, which drive a monitor
+_INTEGRATED = (accelerators.INTEL, accelerators.VGA, "0000:00:02.0")
 
 
 def find(devices: Iterable[PciDevice]) -> tuple[Gpu, ...]:
@@ -35,22 +22,31 @@ def find(devices: Iterable[PciDevice]) -> tuple[Gpu, ...]:
     return tuple(
         Gpu(
             device.address,
-            _VENDORS[device.vendor][0],
+            name,
             device.device,
             device.node,
             device.driver,
             device.link,
-            coherent=device.vendor == _NVIDIA and device.device in _COHERENT,
+            coherent=device.vendor == accelerators.NVIDIA and device.device in _COHERENT,
         )
-        for device in devices
-        if _is_gpu(device)
+        for device, name in _named(devices)
     )
 
 
-def _is_gpu(device: PciDevice) -> bool:
-    if device.vendor not in _VENDORS or device.physfn is not None:
-        return False
-    kind = device.class_code >> 8
-    if device.vendor == 0x8086 and kind == _VGA and device.address == _INTEGRATED:
-        return False
-    return kind in _VENDORS[device.vendor][1]
+def unknown(devices: Iterable[PciDevice]) -> tuple[PciDevice, ...]:
+    """Processing accelerators of vendors that are not in the table, so nothing is known of their files."""
+    return tuple(
+        device
+        for device in devices
+        if device.class_code >> 8 == accelerators.PROCESSING
+        and device.vendor not in accelerators.VENDORS
+        and device.physfn is None
+    )
+
+
+def _named(devices: Iterable[PciDevice]) -> Iterator[tuple[PciDevice, str]]:
+    for device in devices:
+        vendor = accelerators.vendor_of(device.vendor, device.class_code)
+        here = (device.vendor, device.class_code >> 8, device.address)
+        if vendor is not None and device.physfn is None and here != _INTEGRATED:
+            yield device, vendor.name

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Iterable
 
+from ..model import accelerators
 from ..model.record import regex
 from .model import Link, PciDevice, giga_transfers
 from .sysfs import Reader, integer
@@ -69,12 +70,22 @@ def read(reader: Reader) -> tuple[PciDevice, ...]:
             classes[name] = _hex(reader, f"{folder}/class")
     kept: set[str] = set()
     for name, folder in folders.items():
-        if classes[name] >> 16 in _ENDPOINTS or classes[name] >> 8 == _SERIAL_INFINIBAND:
+        if _moves_data(reader, folder, classes[name]):
             kept.update(upstream(folder)[1])
     return tuple(
         _device(reader, name, folders[name], classes[name])
         for name in sorted(kept, key=order)
         if name in folders
+    )
+
+
+def _moves_data(reader: Reader, folder: str, class_code: int) -> bool:
+    kind = class_code >> 8
+    if kind >> 8 in _ENDPOINTS or kind == _SERIAL_INFINIBAND:
+        return True
+    # The chipset has system peripherals as well.
+    return kind in accelerators.CLASSES and bool(
+        accelerators.vendor_of(_hex(reader, f"{folder}/vendor"), class_code)
     )
 
 

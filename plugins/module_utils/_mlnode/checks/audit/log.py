@@ -14,6 +14,7 @@ from typing import Iterator, Mapping, Sequence
 from ...host.host import Host
 from ...linux import kernel_log
 from ...model.errors import printable
+from ...model.log import WINDOW_S, Event, Line
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
 from ..model import Check, Subject, if_installed
@@ -22,30 +23,11 @@ DMESG = "dmesg"
 _UPTIME = "/proc/uptime"
 _STAMP = regex(r"(?:<[0-9]{1,3}>)?\[ *([0-9]{1,12})\.[0-9]{1,9}\](?:\[[^\]\n]{0,40}\])? ?", re.ASCII)
 
-#: Seconds. Older errors are reported and never fail: NVIDIA's catalog counts repeats per day (Xid 149), and a
-#: persistent fault has a newer message or fails another check
-WINDOW_S = 24 * 3600
 #: Seconds. A log whose oldest line is from the first minute covers the boot; clocks may differ slightly
 _BOOT_S = 60
 _MOST = 8
 _ORDER = (Severity.LOW, Severity.MEDIUM, Severity.HIGH)
 _EXPECTED = "none in the last day"
-
-
-class Cause(NamedTuple):
-    """Cause of an error, and the advice for it."""
-
-    name: str
-    severity: Severity
-    reason: str
-    advice: str
-
-
-class Line(NamedTuple):
-    """A message without its time. age: seconds, None if the log has no times."""
-
-    text: str
-    age: int | None
 
 
 class Message(NamedTuple):
@@ -67,19 +49,6 @@ def message(line: Line) -> Message | None:
     """The parts of a line; None if it is not about a PCI device."""
     match = _DEVICE.match(line.text)
     return Message(match[1], match[2], match[3] or "", match[4]) if match else None
-
-
-class Event(NamedTuple):
-    """title: as in the log, such as Xid 79. name: its meaning; "" if the title explains itself."""
-
-    title: str
-    name: str
-    cause: Cause
-    age: int | None
-
-    @property
-    def is_old(self) -> bool:
-        return self.age is not None and self.age > WINDOW_S
 
 
 class Log(NamedTuple):

@@ -14,12 +14,13 @@ from typing import Any, Iterator, Mapping, Sequence, Tuple
 
 from ...host.host import Host
 from ...knobs.nics import ports
+from ...model.log import Cause, Event, Line
 from ...model.record import regex
 from ...model.setting import Severity
 from ...topology.model import Topology
 from ..model import Check, Nothing
 from . import log
-from .log import Cause, Event, Line, Log
+from .log import Log
 from .model import Looks, topic
 
 MESSAGES = topic(

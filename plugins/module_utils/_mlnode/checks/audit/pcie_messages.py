@@ -9,12 +9,13 @@ from typing import Iterator
 
 from ...host.host import Host
 from ...knobs.nics import ports
+from ...model.log import Cause, Event
 from ...model.record import regex
 from ...model.setting import Severity
 from ...topology.model import Topology
 from ..model import Check, Nothing
 from . import log
-from .log import Cause, Event, Log, Message
+from .log import Log, Message
 from .model import Looks, topic
 
 ERRORS = topic(

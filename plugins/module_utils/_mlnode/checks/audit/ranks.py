@@ -9,9 +9,10 @@ leaves it on its first node, which its memory reveals.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Iterator, Mapping, Sequence
 
-from ...drivers import nvidia
+from ...drivers.gpu import drivers as gpu_drivers
 from ...host.host import Host
 from ...linux import jobs
 from ...linux import ranks as rank_files
@@ -49,9 +50,6 @@ _LEAST = 64 << 20
 #: Seconds for the pages of all processes: the kernel walks their page tables
 _SECONDS = 2.0
 _MOST = 4
-
-#: Processes that compute on a GPU: with CUDA, a process may hold the files of all GPUs
-APPS = (nvidia.TOOL, "--query-compute-apps=pid,gpu_bus_id", "--format=csv,noheader")
 
 
 class _Finding(NamedTuple):
@@ -134,24 +132,10 @@ def gpus_of(
         gpus[pid] = tuple(sorted(address for address in addresses if address in known))
     torn = [pid for pid, held in gpus.items() if len({*_homes(topology, held)}) > 1]
     if torn:
-        apps = host.once("processes that compute", lambda: _apps(host))
-        gpus.update({pid: apps[pid] for pid in torn if pid in apps})
+        for driver in gpu_drivers.of(gpu.vendor for gpu in topology.gpus):
+            apps = host.once(f"processes on {driver.VENDOR}", partial(driver.computing, host))
+            gpus.update({pid: apps[pid] for pid in torn if pid in apps})
     return gpus
-
-
-def _apps(host: Host) -> dict[int, tuple[str, ...]]:
-    """Like _gpus(), for processes that compute on NVIDIA's GPUs; empty if the tool fails."""
-    try:
-        answer = nvidia.ask(host, APPS)
-    except HostError:
-        return {}
-    computing: dict[int, set[str]] = {}
-    for line in answer.splitlines():
-        pid, _comma, bus_id = (word.strip() for word in line.partition(","))
-        address = nvidia.address(bus_id)
-        if pid.isascii() and pid.isdigit() and address is not None:
-            computing.setdefault(int(pid), set()).add(address)
-    return {pid: tuple(sorted(addresses)) for pid, addresses in computing.items()}
 
 
 def _homes(topology: Topology, gpus: Sequence[str]) -> list[Node | None]:

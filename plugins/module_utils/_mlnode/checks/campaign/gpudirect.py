@@ -34,7 +34,7 @@ FIELDS: tuple[str, ...] = (*JUDGED, "host_forward_gbits", "host_backward_gbits")
 #: Host then GPU memory in one direction, then in the other
 STEPS = 4
 
-#: Without a process that keeps the driver awake, CUDA starts some seconds later (nvidia-smi, persistence
+#: Without a process that keeps the driver awake, the GPU's library starts some seconds later (persistence
 #: mode)
 AROUND = 2 * MARGIN_SECONDS + rdma.SETTLE + 4
 
@@ -48,8 +48,12 @@ carried = rdma_bw.carried
 def require(host: Host) -> None:
     """Raises HostError."""
     rdma.require(host, PROGRAM)
-    if "--use_cuda=" not in host.run([PROGRAM, "--help"]).out:
-        raise HostError("use", f"{PROGRAM} --use_cuda", None, perftest.WITHOUT_CUDA)
+    vendors = {gpu.vendor for gpu in hardware.topology(host).gpus}
+    memories = [memory for vendor, memory in perftest.MEMORIES.items() if vendor in vendors]
+    offered = host.run([PROGRAM, "--help"]).out
+    for memory in memories:
+        if f"{memory.option}=" not in offered:
+            raise HostError("use", f"{PROGRAM} {memory.option}", None, memory.without)
 
 
 def ends(host: Host, part: Part) -> list[End]:
@@ -60,7 +64,7 @@ def ends(host: Host, part: Part) -> list[End]:
 
 def _with_gpu(topology: Topology, end: End) -> End:
     """Raises RefusedError."""
-    gpus = sorted(gpu.address for gpu in topology.gpus if gpu.vendor == "NVIDIA")
+    gpus = {gpu.address: gpu.vendor for gpu in topology.gpus if gpu.vendor in perftest.MEMORIES}
     device = next(device for device in topology.rdma if device.name == end.device)
     names = {end.device, *device.netdevs}
     near = [
@@ -69,25 +73,24 @@ def _with_gpu(topology: Topology, end: End) -> End:
         if distance.nic in names and distance.gpu in gpus and distance.kind in KINDS
     ]
     if not near:
-        raise RefusedError(f"{end.device}: no GPU of NVIDIA is known to be near it")
+        raise RefusedError(f"{end.device}: no GPU of {' or '.join(perftest.MEMORIES)} is known to be near it")
     best = min(near, key=lambda distance: (KINDS.index(distance.kind), distance.numa or 0, distance.gpu)).gpu
-    return end._replace(gpu=gpus.index(best), gpu_address=best)
+    alike = sorted(address for address, vendor in gpus.items() if vendor == gpus[best])
+    return end._replace(gpu=alike.index(best), gpu_address=best, gpu_vendor=gpus[best])
 
 
 def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
-    cuda = rail.end.gpu if step % 2 else None
-    return [rdma_bw.flow(part, rail, step, backward=step >= 2, cuda=cuda)]
+    gpu = rail.end.gpu if step % 2 else None
+    return [rdma_bw.flow(part, rail, step, backward=step >= 2, gpu=gpu, vendor=rail.end.gpu_vendor)]
 
 
 def read(done: Finished, flow: Flow) -> Measured:
     """Raises UnfitError."""
     measured = rdma_bw.read(done, flow)
-    # 0000:17:00.0 for people, 17:00 for perftest
-    wanted = flow.end.gpu_address.partition(":")[2].rpartition(".")[0].upper()
-    used = perftest.gpu(done.out)
-    if flow.request.cuda is None and used:
+    wanted, used = flow.end.gpu_address, perftest.gpu(done.out)
+    if flow.request.gpu is None and used:
         raise UnfitError(f"the memory of the GPU at {used} was used instead of the host's")
-    if flow.request.cuda is not None and used != wanted:
+    if flow.request.gpu is not None and not perftest.is_gpu(used, wanted):
         raise UnfitError(f"the memory of {used or 'no GPU'} was used instead of the GPU at {wanted}")
     return measured
 

@@ -31,7 +31,7 @@ GPUS, RAILS, MODE, GIDS = "job_gpus", "job_rails", "job_rdma_namespace", "job_gi
 
 #: Whether all network namespaces share the RDMA devices, as `rdma system` shows it
 _NETNS = "/sys/module/ib_core/parameters/netns_mode"
-_RDMA_FILES = "/dev/infiniband/"
+_RDMA_FILES, _VFIO_FILES = "/dev/infiniband/", "/dev/vfio/"
 
 _TEXTS = {
     GPUS: (Severity.MEDIUM, "a rank computes on the GPUs that its runtime gives it", "NCCL user guide"),
@@ -119,13 +119,15 @@ def _seen_gpus(node: Node, topology: Topology, files: Mapping[str, str]) -> set[
             # Another name in a container changes no number of NVIDIA's.
             own = f"/dev/nvidia{number.partition(':')[2]}" if path.startswith("/dev/nvidia") else path
             address = rank_files.address(node.host, own)
+            if address is None and path.startswith(_VFIO_FILES):
+                continue  # a NIC, for a network stack in the job
             seen.update([address or path] if not gpus or address is None or address in gpus else [])
     return seen
 
 
 def _computes(place: Place, files: Mapping[str, str]) -> bool:
     """False for a helper in a pod, such as its first process or a sidecar."""
-    gpus = any(not path.startswith(_RDMA_FILES) for path in files)
+    gpus = any(not path.startswith((_RDMA_FILES, _VFIO_FILES)) for path in files)
     return gpus or any(process.about.devices for process in place.processes)
 
 

@@ -15,7 +15,7 @@ from ...model.record import replace
 from ...model.setting import Severity, Status
 from ...topology import hardware
 from ...topology.model import Topology
-from ..audit import containers, nccl
+from ..audit import containers, devices, nccl
 from ..expect import Expectations
 from ..model import NODE, Check, Nothing, Subject, Verdict, bad, summary
 
@@ -28,8 +28,8 @@ _FORMAT = 1
 #: Seconds for the agent, which takes a third of one on an idle node
 _SECONDS = 3.0
 
-#: The check of NCCL's variables
-NCCL = "nccl"
+#: The checks of NCCL's variables, and of the errors of GPUs
+NCCL, GPU_ERRORS = "nccl", "gpu_messages"
 
 #: Number of names that fit on one line
 _NAMED = 4
@@ -106,6 +106,12 @@ def nccl_variables(host: Host, topology: Topology) -> Iterator[Check]:
     """Deviations, named as in the audit; one passing check if there are none."""
     checks = [replace(check, severity=None) for check in nccl.checks(host, topology)]
     yield from bad(checks) or [replace(checks[0], name=NCCL, expected="no variable costs rails")]
+
+
+def gpu_errors(host: Host, topology: Topology) -> Iterator[Check]:
+    """The check of the audit: recent errors of GPUs and their switches in the kernel's log."""
+    checks = [replace(check, severity=None) for check in devices.messages(host, topology)]
+    yield from bad(checks) or checks[:1]
 
 
 def rdma_check(host: Host, expect: Expectations, writable: bool) -> Iterator[Check]:

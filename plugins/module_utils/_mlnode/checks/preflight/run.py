@@ -99,6 +99,7 @@ def all_checks(host: Host, request: Request, writable: bool) -> list[Check]:
                 "container_sysctls": lambda: node.container_sysctls(host),
                 "local_ports": lambda: sockets.checks(host),
                 node.NCCL: lambda: node.nccl_variables(host, topology),
+                node.GPU_ERRORS: lambda: node.gpu_errors(host, topology),
                 "nic_drops": lambda: losses.checks(host, _counted(topology, names), writable),
                 "path_mtu": lambda: _mtus(host, request.mtu, routes),
                 "rdma_check": lambda: node.rdma_check(host, request.expect, writable),

@@ -13,13 +13,13 @@ from typing import Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError
-from ...model.record import dataclass
+from ...model.record import dataclass, replace
 from ...model.setting import Value
 from ...topology.model import Topology
 from ...topology.sysfs import integer
 from ..expect import Expectations
-from ..model import Check, Verdict
-from . import ports
+from ..model import DEVIATIONS, Check, Verdict
+from . import ipv6, ports
 from .ports import CLASS, ETHERNET, Port
 
 NAMES = ("gid", "rdma_cm")
@@ -100,11 +100,11 @@ def _gid(host: Host, port: Port) -> Check:
         return subject.unknown(problem)
     if not entries:
         advice = "the port has no address: check that its interface is up and has one"
-        return subject.judged(False, "all entries are empty", advice=advice)
+        return _explained(host, port, subject.judged(False, "all entries are empty", advice=advice))
     if port.layer != ETHERNET:
         evidence = "; ".join(f"index {entry.index}: {entry.address}" for entry in entries[:_SHOWN])
         return subject.judged(True, evidence, value=str(entries[0].index))
-    return _roce(port, entries, problem)
+    return _explained(host, port, _roce(port, entries, problem))
 
 
 def _roce(port: Port, entries: Sequence[Gid], problem: str) -> Check:
@@ -125,6 +125,16 @@ def _roce(port: Port, entries: Sequence[Gid], problem: str) -> Check:
         return subject.judged(False, _shown(right), advice=advice, bad=Verdict.WARN)
     advice = f"give the interface an address, and have the driver make {kind} of it (RoCE mode of the NIC)"
     return subject.judged(False, _shown(entries), advice=advice)
+
+
+def _explained(host: Host, port: Port, check: Check) -> Check:
+    """The check with the reason for a lack of IPv6 addresses. InfiniBand makes its GIDs without them."""
+    name = port.expect.get("netdev") or (port.nic.name if port.nic is not None else "")
+    lack = ipv6.explain(host, name) if name and check.verdict in DEVIATIONS else None
+    if lack is None or port.layer != ETHERNET:
+        return check
+    advice = "; ".join(filter(None, (check.advice, lack.remedy)))
+    return replace(check, found=f"{check.found}; {lack.words}", advice=advice)
 
 
 def _is_on(entry: Gid, netdev: str | None) -> bool:

@@ -8,15 +8,14 @@ interface of the RDMA core that only the vendor's driver package adds.
 
 from __future__ import annotations
 
-import re
-
+from ...drivers.gpu import drivers as gpu_drivers
+from ...drivers.gpu.driver import GpuDriver
 from ...host.host import Host
 from ...knobs.modules import needed
 from ...linux import modules_load
 from ...model import values
 from ...model.errors import HostError
-from ...model.record import dataclass, regex, replace
-from ...model.setting import Value
+from ...model.record import dataclass, replace
 from ...topology.model import Topology
 from .. import pcie_values
 from ..expect import Expectations
@@ -28,25 +27,11 @@ NAMES = (NAME,)
 
 #: Folder of an RDMA core with the peer memory interface: registered modules, by the name each one chooses
 PEERS = "/sys/kernel/mm/memory_peers"
-_PEER_NAMES = {"NVIDIA": ("nv_mem", "nv_mem_nc", "nvidia-peermem"), "AMD": ("amdkfd",)}
 _OF_EFA = "efa_nv_peermem"
-_MODULES = {"NVIDIA": ("nvidia_peermem", "nv_peer_mem", _OF_EFA), "AMD": ()}
 
-VERSION = "/proc/driver/nvidia/version"
-#: The first line of NVIDIA's driver version identifies the open or proprietary modules; only the open ones
-#: export DMA-BUF
-_OPEN = regex(r"NVIDIA UNIX Open Kernel Module", re.ASCII)
 RELEASE = "/proc/sys/kernel/osrelease"
 #: The first kernel whose NIC drivers accept memory as DMA-BUF (drivers/infiniband/core/umem_dmabuf.c)
 _DMABUF_SINCE = (5, 12)
-#: Options that amdgpu requires (as perftest and RCCL check); newer kernels have only the first
-_NEEDED, _FORMERLY_NEEDED = "CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"
-
-_ADVICE = {
-    "NVIDIA": "load nvidia_peermem with the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
-    "modules on a kernel since 5.12",
-    "AMD": "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA",
-}
 
 
 @dataclass(frozen=True)
@@ -80,35 +65,36 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 def _vendor(
     host: Host, topology: Topology, subject: Subject, vendor: str, cards: tuple[str, ...], want: str
 ) -> Check:
-    if vendor not in _ADVICE:
+    driver = next(iter(gpu_drivers.of([vendor])), None)
+    if driver is None:
         return subject.skip(f"nothing is known here of GPUDirect with GPUs of {vendor}")
     ways = []
     if want in ("auto", "peermem"):
         try:
-            ways.append(_peermem(host, vendor, cards))
+            ways.append(_peermem(host, driver, cards))
         except HostError as error:
             ways.append(Way(None, str(error), error.path))
     if want in ("auto", "dmabuf"):
-        ways.append(_dmabuf(host, topology, vendor))
+        ways.append(_dmabuf(host, topology, driver))
     expected = {"auto": "peer memory or DMA-BUF", "peermem": "peer memory", "dmabuf": "DMA-BUF"}[want]
     working = [way for way in ways if way.works]
     evidence = "; ".join(way.words for way in working or ways)
     source = ", ".join(dict.fromkeys(way.source for way in working or ways))
-    subject = replace(subject, source=source, expected=expected, advice=_ADVICE[vendor])
+    subject = replace(subject, source=source, expected=expected, advice=driver.PEER_ADVICE)
     if not working and any(way.works is None for way in ways):
         return subject.unknown(evidence)
     listed = next((way.listed for way in ways if way.listed), "")
     if listed and not working:
-        advice = f"modprobe {listed}, or reboot; if it does not load: {_ADVICE[vendor]}"
+        advice = f"modprobe {listed}, or reboot; if it does not load: {driver.PEER_ADVICE}"
         return subject.made(Verdict.PENDING, evidence, advice=advice)
     bad = Verdict.WARN if any(way.half for way in ways) else None
     return subject.judged(bool(working), evidence, bad=bad)
 
 
-def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
+def _peermem(host: Host, driver: GpuDriver, cards: tuple[str, ...]) -> Way:
     """Raises HostError."""
-    registered = [name for name in _PEER_NAMES[vendor] if host.exists(f"{PEERS}/{name}/version")]
-    loaded = [name for name in _MODULES[vendor] if host.exists(f"/sys/module/{name}")]
+    registered = [name for name in driver.PEERS if host.exists(f"{PEERS}/{name}/version")]
+    loaded = [name for name in driver.PEER_MODULES if host.exists(f"/sys/module/{name}")]
     if registered:
         name = registered[0]
         return Way(True, f"{name} is registered with the RDMA core", f"{PEERS}/{name}/version")
@@ -116,23 +102,23 @@ def _peermem(host: Host, vendor: str, cards: tuple[str, ...]) -> Way:
     for address in cards:
         path = f"/sys/bus/pci/devices/{address}/p2p"
         says = host.text(path).strip()
-        if says.startswith(vendor):
+        if says.startswith(driver.VENDOR):
             return Way(True, f"{path} says {says}", path)
     if loaded:
         reason = f"{', '.join(loaded)} is loaded, but not registered with the RDMA core: it is not in {PEERS}"
         return Way(False, reason, PEERS, half=True)
-    listed = _listed(host, vendor)
+    listed = _listed(host, driver)
     if listed is not None:
         return listed
-    modules = ", ".join(_MODULES[vendor])
+    modules = ", ".join(driver.PEER_MODULES)
     reason = f"none of {modules} is loaded" if modules else f"no module is registered in {PEERS}"
     return Way(False, reason, PEERS)
 
 
-def _listed(host: Host, vendor: str) -> Way | None:
+def _listed(host: Host, driver: GpuDriver) -> Way | None:
     """A module that the next boot loads, and that can be loaded here. Raises HostError."""
     config, release = modules_load.load(host), host.value(RELEASE).text or ""
-    for name in _MODULES[vendor]:
+    for name in driver.PEER_MODULES:
         line = config.listing(name)
         if line is None or not modules_load.is_loadable(host, release, name):
             continue
@@ -143,7 +129,7 @@ def _listed(host: Host, vendor: str) -> Way | None:
     return None
 
 
-def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:
+def _dmabuf(host: Host, topology: Topology, driver: GpuDriver) -> Way:
     release = host.value(RELEASE)
     version = values.kernel_version(release.text)
     if version is None:
@@ -151,34 +137,5 @@ def _dmabuf(host: Host, topology: Topology, vendor: str) -> Way:
         return Way(None, release.problem or strange, RELEASE)
     if version < _DMABUF_SINCE:
         return Way(False, f"kernel {release.text} has no DMA-BUF for RDMA, which came with 5.12", RELEASE)
-    if vendor == "AMD":
-        return _amdgpu(host, topology, str(release.text))
-    return _nvidia(host, topology)
-
-
-def _nvidia(host: Host, topology: Topology) -> Way:
-    version = host.value(VERSION)
-    bound = any(gpu.driver == "nvidia" for gpu in topology.gpus)
-    if version.unreadable is not None or (version.text is None and bound):
-        return Way(None, version.problem, VERSION)
-    if version.text is None:
-        return Way(False, f"no driver of NVIDIA is loaded ({version.problem})", VERSION)
-    first = version.text.split("\n", 1)[0].strip()
-    if not first:
-        return Way(None, f"{VERSION} is empty", VERSION)
-    if _OPEN.search(first):
-        return Way(True, "the open kernel modules export DMA-BUF", f"{VERSION}, {RELEASE}")
-    return Way(False, f"not the open kernel modules, so no DMA-BUF ({first[:90]})", VERSION)
-
-
-def _amdgpu(host: Host, topology: Topology, release: str) -> Way:
-    if not any(gpu.driver == "amdgpu" for gpu in topology.gpus):
-        return Way(False, "the driver amdgpu is not loaded", "/sys/bus/pci/devices")
-    path = f"/boot/config-{release}"
-    built: Value = host.value(path)
-    if not built.text:
-        return Way(None, built.problem or f"{path} is empty", path)
-    lines = frozenset(built.text.splitlines())
-    if f"{_NEEDED}=y" not in lines or f"# {_FORMERLY_NEEDED} is not set" in lines:
-        return Way(False, f"the kernel was built without {_NEEDED} or {_FORMERLY_NEEDED}", path)
-    return Way(True, "amdgpu exports DMA-BUF", path)
+    gpus = [gpu for gpu in topology.gpus if gpu.vendor == driver.VENDOR]
+    return Way(*driver.exports(host, gpus, str(release.text)))

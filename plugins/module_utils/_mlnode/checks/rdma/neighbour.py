@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ...host.host import Host
 from ...linux import lldp
-from ...model.errors import HostError
+from ...model.errors import HostError, listed
 from ...topology.model import Topology
 from ..expect import Expectations
 from ..model import Check, Subject
@@ -18,6 +18,7 @@ from . import ports
 from .ports import ETHERNET
 
 NAMES = ("switch_port",)
+_NAMED = 4
 _SUBJECT = Subject(*NAMES, source=" ".join(lldp.QUERY))
 
 
@@ -36,4 +37,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 def _port(port: str, neighbour: lldp.Neighbour | None) -> Check:
     if neighbour is None:
         return _SUBJECT.skip("no neighbour has announced itself", target=port)
-    return _SUBJECT.skip(str(neighbour), target=port, value=neighbour.switch)
+    if neighbour.also:
+        evidence = f"{neighbour}, and {listed(neighbour.also, _NAMED)} announce themselves: none is certain"
+        return _SUBJECT.skip(evidence, target=port)
+    return _SUBJECT.skip(str(neighbour), target=port, value=neighbour.switch or None)

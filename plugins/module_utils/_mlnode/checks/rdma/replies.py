@@ -18,7 +18,7 @@ from ...model.record import NamedTuple, replace
 from ...topology.model import Topology
 from ..expect import Expectations
 from ..model import Check, Subject, Verdict, findings
-from . import ports
+from . import ipv6, ports
 
 NAMES = ("reply_path",)
 _SUBJECT = Subject(*NAMES, source="ip addr show")
@@ -51,7 +51,8 @@ def _check(host: Host, subject: Subject) -> Check:
     """Raises HostError."""
     name, known = subject.target, iproute.interfaces(host)
     if name not in known:
-        return subject.skip("it has no address that is routed")
+        lack = ipv6.explain(host, name)
+        return subject.skip(f"it has no address that is routed{f'; {lack.words}' if lack else ''}")
     if not known[name].up:
         return subject.skip("it is down, and has no routes")
     own = {address.ip for interface in known.values() for address in interface.addresses}

@@ -22,11 +22,11 @@ from ...model.record import dataclass, field, regex
 from ...model.schema import Option, Table
 from .. import module_result
 from ..campaign.clock import Clock
-from ..model import Check, Subject
+from ..model import Check, Subject, Verdict
 from . import balance, fabric, reports, traffic
 from .fabric import Switch
 from .readings import Reader
-from .reports import SUBNET, Node, SubnetError
+from .reports import SUBNET, Node, SubnetError, Unanswered
 from .traffic import Reading
 
 T = TypeVar("T")
@@ -56,7 +56,6 @@ _PORT = regex(r"([A-Za-z0-9_.-]{1,64})(?:/([0-9]{1,3}))?\Z", re.ASCII)
 #: Counters of load and of multicast, not of errors (ibqueryerrors(8): --suppress-common)
 _NO_ERRORS = "PortXmitWait,PortRcvSwitchRelayErrors"
 
-_LOOK = "load ib_umad, look from a port with a cable into the subnet, and run the tool by hand as root"
 #: Advice for a report that could not be read
 _HELP = {
     "manager": reports.NO_MANAGER,
@@ -146,6 +145,7 @@ class _Looker:
     def __init__(self, host: Host, request: Request, result: Result, cache: str, clock: Clock) -> None:
         self._host, self._request, self._result, self._cache = host, request, result, cache
         self._clock = clock
+        self._unanswered: list[Unanswered] = []
         device, _slash, number = request.port.partition("/")
         self._port = [*(["-C", device] if device else []), *(["-P", number] if number else [])]
         # One file per given port, because each may be in another subnet.
@@ -155,24 +155,43 @@ class _Looker:
         request, result = self._request, self._result
         if not request.only_uplinks:
             self._judge("manager", ["sminfo"], reports.manager)
-        nodes = self._ask("topology", ["ibnetdiscover", "--list", "--cache", self._cache], reports.nodes)
-        if nodes is None:
+        err: list[str] = []
+        scan = self._ask(
+            "topology",
+            ["ibnetdiscover", "--list", "--cache", self._cache],
+            lambda text: (reports.unanswered("ibnetdiscover", err[-1]), reports.nodes(text)),
+            err,
+        )
+        if scan is None:
             return
+        self._unanswered, nodes = scan
         result.counts = reports.counts(nodes)
         report = ["iblinkinfo", "--line", "--load-cache", self._cache]
-        both = self._ask("links", report, lambda text: (reports.links(text), fabric.read(text, nodes)))
+        both = self._ask(
+            "links", report, lambda text: (self._links(text, err[-1]), fabric.read(text, nodes)), err
+        )
         if not request.only_uplinks:
             if both:
                 result.checks += [*both[0], *fabric.checks(both[1], request.oversubscription)]
             self._subnet(report, nodes)
+        elif both:
+            result.checks += [check for check in both[0] if check.verdict is Verdict.UNKNOWN]
         if both and (request.only_uplinks or request.balance or request.since is not None):
             self._balance(both[1])
+
+    def _links(self, text: str, err: str) -> list[Check]:
+        """Raises SubnetError."""
+        self._unanswered += reports.unanswered("iblinkinfo", err)
+        known = reports.ports(text.split("\n")) if self._unanswered else {}
+        return [*reports.links(text, bool(known)), *reports.silence(self._unanswered, known)]
 
     def _subnet(self, report: Sequence[str], nodes: Sequence[Node]) -> None:
         """All checks except links and traffic."""
         self._topology(report)
         command = ["ibqueryerrors", "--suppress", _NO_ERRORS, "--load-cache", self._cache]
-        self._judge("errors", command, lambda text: reports.errors(text, len(nodes)))
+        err: list[str] = []
+        errors = self._ask("errors", command, lambda text: reports.errors(text, len(nodes), err[0]), err)
+        self._result.checks += errors or []
         if any(node.name == fabric.AGGREGATION_NODE for node in nodes):
             self._judge("sharp", ["saquery", "SR"], lambda text: fabric.sharp(text, nodes))
 
@@ -218,6 +237,10 @@ class _Looker:
                 command = [*report, "--diff", self._kept, "--diffcheck", "port"]
                 self._judge("baseline", command, lambda text: reports.topology(text, source))
                 return
+            if self._unanswered:
+                why = f"{len(self._unanswered)} queries had no answer: nothing is kept to compare with"
+                self._unknown("topology", why, source, "look at the silent ports (links), and repeat")
+                return
             if self._request.writable:
                 self._host.write_file(self._kept, system.contents(self._cache, self._cache), mode=0o644)
         except HostError as error:
@@ -230,15 +253,23 @@ class _Looker:
     def _judge(self, name: str, command: Sequence[str], judge: Callable[[str], list[Check]]) -> None:
         self._result.checks += self._ask(name, command, judge) or []
 
-    def _ask(self, name: str, command: Sequence[str], use: Callable[[str], T]) -> T | None:
-        """The result of `use` for a tool's report; None, with a finding, if the tool failed."""
+    def _ask(
+        self, name: str, command: Sequence[str], use: Callable[[str], T], err: list[str] | None = None
+    ) -> T | None:
+        """The result of `use` for a tool's report; None, with a finding, if the tool failed.
+
+        err: receives the tool's standard error and a bad exit status, for `use` to judge.
+        """
         tool = command[0]
         try:
             done = self._host.run([*command, *self._port], self._request.seconds)
             if tool == "sminfo" and done.rc and "open" not in done.err:
                 return use(done.out)  # it could ask, but no manager answered
             # ibqueryerrors exits with 1 if it reports errors.
-            if done.err.strip() or done.rc not in (0, int(tool == "ibqueryerrors")):
+            failed = done.rc not in (0, int(tool == "ibqueryerrors"))
+            if err is not None:
+                err.append(f"{done.err}\n{tool} ended with {done.rc}" if failed else done.err)
+            elif failed or done.err.strip():
                 # Errors may be on either output, and come last (ibdiag_common.c: ibexit).
                 output = " ".join(f"{done.out} {done.err}".split())[-300:]
                 raise SubnetError(f"{tool} ended with {done.rc} and could not look at all of it: {output}")
@@ -247,7 +278,7 @@ class _Looker:
             slow = "raise timeout, or look at the subnet manager"
             self._unknown(name, str(error), tool, "install infiniband-diags" if error.absent else slow)
         except SubnetError as error:
-            self._unknown(name, str(error), tool, _HELP.get(name, _LOOK))
+            self._unknown(name, str(error), tool, _HELP.get(name, reports.LOOK))
         return None
 
     def _unknown(self, name: str, why: str, source: str, advice: str) -> None:

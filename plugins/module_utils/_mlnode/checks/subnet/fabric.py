@@ -4,26 +4,32 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from typing import Sequence
 
+from ...model.errors import listed
 from ...model.record import NamedTuple, dataclass, field, regex
-from ..model import Check, Subject
+from ..model import Check, Subject, Verdict
 from . import reports, shape
-from .reports import SUBNET, Link, Node, Port, SubnetError
+from .reports import SUBNET, Link, Node, Port
 
 #: Name of the SHARP device in a switch, and of the service of its manager
 AGGREGATION_NODE = "Mellanox Technologies Aggregation Node"
 _AGGREGATION_MANAGER = "SHArP.AggregationManager"
 
 _SOURCE = "iblinkinfo"
+#: Hostname and device. A factory name has more words, or names the chip (MT4129 ConnectX7)
+_NAMED = regex(
+    r"(?!MT[0-9]{3,6} )(\S{1,64}) ((?!Connect|BlueField|InfiniHost|MT[0-9])\S{0,63}[0-9]\S{0,63})\Z", re.ASCII
+)
 #: As dump_service_record() of saquery.c writes it
 _SERVICE = regex(r"\s*ServiceName\.+(\S{1,64})\s*\Z", re.ASCII)
 
 
 class Cable(NamedTuple):
-    """An active link between two switches, seen from the first. gbits: of all its lanes."""
+    """An active link between two switches, seen from the first. gbits: of all its lanes, nan if unknown."""
 
     port: Port
     other: Port
@@ -34,7 +40,10 @@ class Cable(NamedTuple):
 
 @dataclass
 class Switch:
-    """name: from _labels(). ends, down: ports of nodes on it, and Gb/s to them. cables: to other switches."""
+    """name: from _labels(). ends, down: ports of nodes on it, and Gb/s to them. cables: to other switches.
+
+    unread: texts of the links whose speed or other end is not known.
+    """
 
     guid: str
     name: str
@@ -42,11 +51,7 @@ class Switch:
     down: float = 0.0
     ends: list[shape.End] = field(default_factory=list)
     cables: list[Cable] = field(default_factory=list)
-
-    @property
-    def gbits(self) -> float:
-        """Gb/s to other switches."""
-        return sum(cable.gbits for cable in self.cables)
+    unread: list[str] = field(default_factory=list)
 
 
 def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
@@ -61,40 +66,42 @@ def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
         if switch is None:
             continue
         switch.lid = link.lid
-        other = ports.get(link.other) if link.other else None
-        if link.other is not None and other is not None and link.is_up:
-            if not link.gbits:
-                raise SubnetError(f"iblinkinfo reports no rate of {link.label}, which is up: {link.text}")
-            _add(switches, switch, port, link.gbits, link.other, other)
+        if link.other is not None and link.is_up:
+            _add(switches, switch, port, link, link.other, ports.get(link.other))
     return switches
 
 
 def _add(
-    switches: dict[str, Switch], switch: Switch, port: Port, gbits: float, far: Port, other: Link
+    switches: dict[str, Switch], switch: Switch, port: Port, link: Link, far: Port, other: Link | None
 ) -> None:
     """Add an active link, from a port of a switch to the port at its far end."""
     peer = switches.get(far.guid)
+    if other is not None and other.name == AGGREGATION_NODE:
+        return
+    if other is None or math.isnan(link.gbits):
+        switch.unread.append(f"{reports.NOT_UNDERSTOOD if other else 'at one end only'}: {link.text}")
     if peer:
         labels = f"{switch.name}/{port.number}", f"{peer.name}/{far.number}"
-        switch.cables.append(Cable(port, far, *labels, gbits))
-    elif other.name != AGGREGATION_NODE:
-        switch.down += gbits
-        node, _blank, device = other.name.rpartition(" ")
-        switch.ends.append(shape.End(switch.name, node, device))
+        switch.cables.append(Cable(port, far, *labels, link.gbits))
+    elif other is not None:
+        switch.down += link.gbits
+        switch.ends.append(shape.End(switch.name, *_parts(other.name), far))
 
 
 def leaves(switches: dict[str, Switch]) -> list[Switch]:
     """Switches whose cables to other switches lead up.
 
-    A spine with a node on it, such as the subnet manager's, is excluded. It has less bandwidth to nodes than
-    to switches. At least half of the latter leads to switches with more bandwidth to nodes than its own.
+    A spine with a node on it, such as the subnet manager's, is excluded. It has fewer links to nodes than to
+    switches. At least half of the latter leads to switches with more nodes. Speeds do not matter: one may be
+    unknown.
     """
-    return [switch for switch in switches.values() if switch.down and not _is_spine(switch, switches)]
+    return [switch for switch in switches.values() if switch.ends and not _is_spine(switch, switches)]
 
 
 def _is_spine(switch: Switch, switches: dict[str, Switch]) -> bool:
-    below = sum(cable.gbits for cable in switch.cables if switches[cable.other.guid].down > switch.down)
-    return switch.down < switch.gbits <= below * 2
+    nodes, cables = len(switch.ends), switch.cables
+    below = sum(len(switches[cable.other.guid].ends) > nodes for cable in cables)
+    return nodes < len(cables) <= below * 2
 
 
 def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
@@ -105,7 +112,7 @@ def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
         up: dict[str, list[float]] = {}
         for cable in leaf.cables:
             up.setdefault(switches[cable.other.guid].name, []).append(cable.gbits)
-        counted.append(shape.Leaf(leaf.name, leaf.down, up))
+        counted.append(shape.Leaf(leaf.name, leaf.down, up, leaf.unread))
     uplinks = Subject(shape.UPLINKS, SUBNET, _SOURCE)
     return [*_rails(ends), *shape.uplinks(counted, uplinks, intended)]
 
@@ -117,12 +124,30 @@ def _labels(nodes: Sequence[Node]) -> dict[str, str]:
     return {guid: name if counts[name] == 1 else f"{name} 0x{guid}" for guid, name in switches.items()}
 
 
+def _parts(name: str) -> tuple[str, str]:
+    """Node and device of a description as rdma-ndd writes it (`%h %d`); empty for a name from the factory,
+    such as `MT4129 ConnectX7   Mellanox Technologies`.
+    """
+    match = _NAMED.match(name)
+    return (match.group(1), match.group(2)) if match else ("", "")
+
+
 def _rails(ends: Sequence[shape.End]) -> list[Check]:
-    nameless = sum(not end.node for end in ends)
-    if nameless:
-        why = f"ports without the name of a node and a device, which rdma-ndd gives them: {nameless}"
+    """Rails by the names of ports. A port whose name is unset, or shared with another port, takes no part."""
+    names = Counter((end.node, end.device, end.port.number) for end in ends if end.port)
+    named: list[shape.End] = []
+    nameless: list[str] = []
+    for end in ends:
+        if end.node and end.port and names[end.node, end.device, end.port.number] == 1:
+            named.append(end)
+        else:
+            nameless.append(str(end))
+    checks = shape.rails(named, SUBNET, _SOURCE)
+    if nameless and not any(check.verdict is Verdict.WARN for check in checks):
+        why = f"ports without the name of a node and a device, which rdma-ndd gives them: {len(nameless)}"
+        why += f" ({listed(nameless, 4)}); the others: {checks[0].found}"
         return [Subject(shape.RAILS, SUBNET, _SOURCE).skip(why)]
-    return shape.rails(ends, SUBNET, _SOURCE)
+    return checks
 
 
 def sharp(text: str, nodes: Sequence[Node]) -> list[Check]:

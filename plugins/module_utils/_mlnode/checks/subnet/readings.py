@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Mapping, Sequence
 
 from ...host.host import Host
-from ...model.errors import HostError
+from ...model.errors import HostError, listed
 from ...model.record import dataclass
 from ..campaign.clock import Clock
 from . import traffic
 from .fabric import Switch
-from .reports import SubnetError
+from .reports import NOT_UNDERSTOOD, SubnetError
 from .traffic import Counters, Reading
 
 _TOOL = "perfquery"
+_NAMED = 4
 #: Warning for a switch with only 32-bit counters, which perfquery reads anyway
 _NO_WIDE = "No extended counter support"
 
@@ -46,6 +48,11 @@ class Reader:
                 continue
             begun, why = self.clock.now(), ""
             counters: dict[int, Counters] = {}
+            unread = [f"{cable.label} - {cable.other_label}" for cable in cables if math.isnan(cable.gbits)]
+            if unread:
+                why = f"{NOT_UNDERSTOOD}: {listed(unread, _NAMED)}"
+                readings[leaf.guid] = Reading(leaf.name, begun, begun, {}, why)
+                continue
             try:
                 counters = self._counters(leaf.lid, sorted({cable.port.number for cable in cables}))
             except HostError as error:

@@ -8,12 +8,14 @@ an incomplete report raises SubnetError, because its tool has not examined the w
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Sequence
+from typing import Mapping, Sequence
 
-from ...model.errors import MlnodeError
+from ...model.errors import MlnodeError, listed
 from ...model.record import NamedTuple, dataclass, regex, replace
 from ..model import Check, Subject, Verdict
+from ..rdma_values import LANES
 
 #: Target of a check that concerns no single port
 SUBNET = "subnet"
@@ -25,6 +27,12 @@ KINDS = {"Switch": "switches", "Ca": "hcas", "Router": "routers"}
 MASTER = "SMINFO_MASTER"
 NO_MANAGER = "no subnet manager is the master: check that one runs (opensm, UFM, a switch), and read its log"
 
+NOT_UNDERSTOOD = "a speed or width that is not understood"
+
+LOOK = "load ib_umad, look from a port with a cable into the subnet, and run the tool by hand as root"
+_NAMED = 4
+_SILENT = "look at the node or switch at the other end of the cable"
+_SPEED_ADVICE = "look at the port with ibportstate LID PORT, and at the version of infiniband-diags"
 _LINK = "reseat or replace the cable or transceiver if it is Active; if not, look at the subnet manager's log"
 _CHANGE = "look at the cable and at both ends; if the change was meant, accept it with baseline: reset"
 _ERRORS = (
@@ -48,8 +56,9 @@ class Port(NamedTuple):
 class Link:
     """A port from iblinkinfo.
 
-    text: its whole line. name, lid: of its node. gbits: 0 if the link is down. could: speed and width that
-    both ends support and the link lacks. is_silent: the link is up, but its other end does not answer.
+    text: its whole line. name, lid: of its node. gbits: 0 if the link is down, nan for a speed or width that
+    is not understood. could: speed and width that both ends support and the link lacks. is_silent: the link
+    is up, but its other end does not answer.
     """
 
     text: str
@@ -62,6 +71,10 @@ class Link:
     other_label: str
     could: str
     is_silent: bool
+
+    @property
+    def cable(self) -> str:
+        return f"{self.label} - {self.other_label}"
 
 
 class Node(NamedTuple):
@@ -117,7 +130,11 @@ _PORT = regex(
 )
 
 
-_SPEED = regex(r" *([0-9]{1,2})X +([0-9]{1,4}(?:\.[0-9]{1,3})?) Gbps", re.ASCII)
+#: Lanes, and the speed of one: a number, or a name as ibnetdiscover prints it (libibmad/dump.c,
+#: ibnd_dump_agg_linkspeedext). The rest, such as `Extended speed` and `undefined (64)`, is not understood
+_SPEED = regex(
+    rf" *(1|2|4|8|12)[Xx] *(?:([0-9]{{1,5}}(?:\.[0-9]{{1,9}})?) *Gb(?:ps|/s)|({'|'.join(LANES)}))\b", re.ASCII
+)
 
 
 def ports(lines: Sequence[str]) -> dict[Port, Link]:
@@ -137,7 +154,7 @@ def ports(lines: Sequence[str]) -> dict[Port, Link]:
             name,
             int(lid),
             _gbits(state),
-            state.replace(" ", "").endswith("Active/LinkUp"),
+            _is_up(state),
             Port(other, int(other_number)) if other else None,
             f"{other_name}/{other_number}",
             " ".join(could.replace("Could be", "").split()),
@@ -146,29 +163,41 @@ def ports(lines: Sequence[str]) -> dict[Port, Link]:
     return links
 
 
+def _is_up(state: str) -> bool:
+    return state.replace(" ", "").endswith("Active/LinkUp")
+
+
 def _gbits(state: str) -> float:
     """Gb/s of all lanes of a link; iblinkinfo prints the speed of one lane."""
     match = _SPEED.match(state)
-    return int(match.group(1)) * float(match.group(2)) if match else 0
+    if match is None:
+        return math.nan if _is_up(state) else 0
+    lanes, number, generation = match.groups()
+    return int(lanes) * (float(number) if number else LANES[generation]) or math.nan
 
 
-def links(text: str) -> list[Check]:
-    """Checks from iblinkinfo --line, which prints each cable at both ends. Raises SubnetError."""
+def links(text: str, is_partial: bool = False) -> list[Check]:
+    """Checks from iblinkinfo --line, which prints each cable at both ends. Raises SubnetError.
+
+    is_partial: queries of the scan had no answer, so that an end may be missing.
+    """
     known = ports(text.split("\n"))
     if not known:
         raise SubnetError("iblinkinfo reports no link")
     subject = Subject("links", SUBNET, "iblinkinfo", advice=_LINK)
     checks: dict[frozenset[Port | None], Check] = {}
     for port, link in known.items():
-        if link.other and link.other not in known:
-            raise SubnetError(f"iblinkinfo reports {link.label} - {link.other_label} at one end only")
-        cable = frozenset((port, link.other))
+        if link.other and link.other not in known and not is_partial:
+            raise SubnetError(f"iblinkinfo reports {link.cable} at one end only")
+        cable, both = frozenset((port, link.other)), replace(subject, target=link.cable)
         if link.is_silent:
-            advice = "look at the node or switch at the other end of the cable"
-            checks[cable] = subject.unknown(link.text, target=link.label, advice=advice)
+            checks[cable] = subject.unknown(link.text, target=link.label, advice=_SILENT)
         elif link.other and (link.could or not link.is_up):
-            target, expected = f"{link.label} - {link.other_label}", link.could or "Active/LinkUp"
-            checks.setdefault(cable, subject.judged(False, link.text, target=target, expected=expected))
+            checks.setdefault(cable, both.judged(False, link.text, expected=link.could or "Active/LinkUp"))
+        elif link.other and link.other not in known:
+            checks[cable] = both.unknown(f"at one end only: {link.text}", advice=_SILENT)
+        elif link.other and math.isnan(link.gbits):
+            checks[cable] = both.unknown(f"{NOT_UNDERSTOOD}: {link.text}", advice=_SPEED_ADVICE)
     ends = sum(link.other is not None for link in known.values())
     good = f"{ends // 2} cables Active, as fast and wide as both ends can be"
     return [*checks.values()] or [subject.judged(True, good)]
@@ -195,33 +224,107 @@ def topology(text: str, source: str) -> list[Check]:
             continue  # a port without a cable, on a missing or new switch
         verdict = Verdict.FAIL if link is before else Verdict.WARN
         was_, is_ = (state.text if state else "no such node" for state in (before, after))
-        about = replace(subject, target=f"{link.label} - {link.other_label}", expected=was_)
-        checks.setdefault(frozenset((port, link.other)), about.made(verdict, is_))
+        about = replace(subject, target=link.cable, expected=was_)
+        if after and after.is_silent:
+            about, verdict = replace(about, advice=_SILENT), Verdict.UNKNOWN
+        checks.setdefault(frozenset((port, link.other)), about.made(verdict, is_, advice=about.advice))
     return [*checks.values()] or [subject.judged(True, "no change")]
 
 
+class Unanswered(NamedTuple):
+    """A query without an answer. path: direct route from the reading node, as port numbers. attribute: of
+    the subnet manager's queries, such as NODE_INFO."""
+
+    path: str
+    attribute: int
+    text: str
+
+
+#: Attribute of the first query to a node, which finds it (IB_ATTR_NODE_INFO)
+NODE_INFO = 0x11
+#: As libibnetdisc/query_smp.c writes it, process_one_recv(); the path as libibmad/portid.c has it
+_UNANSWERED = regex(
+    r"\S{0,200}query_smp\.c:[0-9]{1,6}; u?mad \((?:DR path slid [0-9]{1,5}; dlid [0-9]{1,5}; ([0-9,]{1,255})"
+    r"|[^()]{1,120}) Attr 0x([0-9a-f]{1,4}):[0-9]{1,10}\) bad status .{1,80}\Z",
+    re.ASCII,
+)
+
+
+#: About a number that the report has as `undefined (32)`
+_UNDEFINED = regex(r"ibwarn: \[[0-9]+\] mad_dump_linkwidth: bad width [0-9]+\Z", re.ASCII)
+
+
+def unanswered(tool: str, err: str) -> list[Unanswered]:
+    """Queries that a scan reports as unanswered, on standard error; it goes on with the rest.
+
+    Raises SubnetError for any other error.
+    """
+    queries = []
+    for line in filter(None, map(str.strip, err.split("\n"))):
+        match = _UNANSWERED.match(line)
+        if match is None and _UNDEFINED.match(line):
+            continue
+        if match is None:
+            raise SubnetError(f"{tool} could not look at all of it: {line[-300:]}")
+        queries.append(Unanswered(match.group(1) or "", int(match.group(2), 16), line[-300:]))
+    return queries
+
+
+def silence(queries: Sequence[Unanswered], links: Mapping[Port, Link]) -> list[Check]:
+    """Unanswered queries that no silent port of the report explains.
+
+    A node that does not answer the first query leaves the port before it silent: the last of the path.
+    """
+    silent = {str(port.number) for port, link in links.items() if link.is_silent}
+    subject = Subject("topology", SUBNET, "ibnetdiscover", advice=_SILENT)
+    return [
+        subject.unknown(query.text, target=f"path {query.path or SUBNET}", advice=_SILENT)
+        for query in queries
+        if query.attribute != NODE_INFO or query.path.rpartition(",")[2] not in silent
+    ]
+
+
 _NODE = regex(r'Errors for (?:0x[0-9a-f]{1,16} )?"(.*)"\Z', re.ASCII)
-_COUNTERS = regex(r"   GUID 0x[0-9a-f]{1,16} port ([0-9]{1,3}|ALL): (\[.*\])\Z", re.ASCII)
+_COUNTERS = regex(r"   GUID 0x[0-9a-f]{1,16} port ([0-9]{1,3}|ALL): \[.*\]\Z", re.ASCII)
 _SUMMARY = regex(r"## Summary: ([0-9]+) nodes checked, ", re.ASCII)
-_NO_ANSWER = regex(r"##\s+[0-9]+ PMA query failures\Z", re.ASCII)
+_NO_ANSWER = regex(r"##\s+([0-9]{1,9}) PMA query failures\Z", re.ASCII)
+#: Warnings as of ibqueryerrors.c, `classportinfo query failed on gpu003 mlx5_0, Lid 8 port 1`, and those of
+#: libibmad/rpc.c before them, which name no port
+_FAILED = regex(
+    r"ibwarn: \[[0-9]+\] \w+: \w+ query failed on (.*), ([^,]{1,60}) port ([0-9]{1,3})\Z", re.ASCII
+)
+_BEFORE = regex(r"ibwarn: \[[0-9]+\] (?:mad_rpc: )?_do_madrpc(?::| failed;) .*\Z", re.ASCII)
 
 
-def errors(text: str, nodes: int) -> list[Check]:
-    """Checks from ibqueryerrors in a subnet with this many nodes. Raises SubnetError."""
+def errors(text: str, nodes: int, err: str = "") -> list[Check]:
+    """Checks from ibqueryerrors in a subnet with this many nodes. err: its standard error.
+
+    A port that did not answer is unknown, and so is the rest if the report has not all nodes.
+    """
     subject = Subject("errors", SUBNET, "ibqueryerrors", advice=_ERRORS, bad=Verdict.WARN)
     checks: list[Check] = []
-    name, asked = "", "none"
+    lines = [*filter(None, map(str.strip, err.split("\n")))]
+    failed = [match for match in map(_FAILED.match, lines) if match]
+    problems = [line for line in lines if not _FAILED.match(line) and not (failed and _BEFORE.match(line))]
+    name, asked, failures = "", "none", 0
     for line in filter(None, text.split("\n")):
         node, counters, summary = _NODE.match(line), _COUNTERS.match(line), _SUMMARY.match(line)
+        no_answer = _NO_ANSWER.match(line)
         if node:
             name = node.group(1)
         elif counters and counters.group(1) != "ALL":  # the sum of a switch, followed by its ports
-            label, evidence = f"{name}/{counters.group(1)}", counters.group(2)
-            checks.append(subject.judged(False, evidence, target=label))
+            checks.append(subject.judged(False, line.strip(), target=f"{name}/{counters.group(1)}"))
         elif summary:
             asked = summary.group(1)
-        elif _NO_ANSWER.match(line) or not (counters or line.startswith("## ")):
-            raise SubnetError(f"ibqueryerrors reports {line[:80]!r}")
+        elif no_answer:
+            failures = int(no_answer.group(1))
+        elif not (counters or line.startswith("## ")):
+            problems.append(f"it reports {line[:80]!r}")
+    if failures > len(failed):
+        problems.append(f"{failures} PMA query failures, {len(failed)} of them with a port")
     if asked != str(nodes):  # it succeeds even if the subnet manager gives it no paths
-        raise SubnetError(f"ibqueryerrors has asked {asked} of {nodes} nodes")
+        problems.append(f"ibqueryerrors has asked {asked} of {nodes} nodes")
+    for port, evidence in {match.groups(): match.group() for match in failed}.items():
+        checks.append(subject.unknown(evidence[-300:], target=f"{port[0]}/{port[2]}", advice=_SILENT))
+    checks += [subject.unknown(listed(problems, _NAMED), advice=LOOK)] if problems else []
     return checks or [subject.judged(True, f"{nodes} nodes without a counter beyond its threshold")]

@@ -9,17 +9,20 @@ A cable in another rail's leaf works, but sends that node's traffic over the spi
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from typing import Iterable, Mapping, Sequence
 
 from ...model.errors import listed
 from ...model.record import NamedTuple, replace
 from ..model import Check, Subject, Verdict
+from .reports import Port
 
 RAILS, UPLINKS = "leaf_rails", "uplinks"
 
 _RAIL_ADVICE = "move the cable to the leaf of its rail, or name the device after its rail: names are compared"
 _UPLINK_ADVICE = "look at the cables and ports between this leaf and the switches above"
+_UNREAD_ADVICE = "look at the links of this leaf (links), and at the version of infiniband-diags"
 _RATIO_ADVICE = (
     "add cables to the switches above, bring back those that are down or slow, or declare the ratio that "
     "this fabric was built with (oversubscription)"
@@ -29,18 +32,26 @@ _RATIO_ADVICE = (
 #: the leaves with most of its links and gets 1/ratio of a NIC's rate. Overlap with computation may hide a
 #: half, at 2:1, but not a quarter, at 4:1
 USUAL, NEVER = 2.0, 4.0
+#: Least share of the others' bandwidth, as for the traffic of uplinks (balance.LEAST): routing differs by a
+#: fifth as well
+LEAST = 0.8
+#: Several leaves that are alike count as damage up to this share of all; more of them are another kind by
+#: design, such as a storage block
+FEW = 0.25
 _NAMED = 4
 
 
 class End(NamedTuple):
-    """Port of a node, by its device, at a port of a leaf."""
+    """Port of a node, by its device, at a port of a leaf. port: its GUID and number, if known."""
 
     leaf: str
     node: str
     device: str
+    port: Port | None = None
 
     def __str__(self) -> str:
-        return f"{self.node} {self.device}"
+        name = f"{self.node} {self.device}".strip()
+        return f"{name} 0x{self.port.guid}/{self.port.number}".strip() if self.port else name
 
 
 def rails(ends: Iterable[End], target: str, source: str) -> list[Check]:
@@ -76,11 +87,15 @@ def _main(ends: Sequence[End]) -> str:
 
 
 class Leaf(NamedTuple):
-    """A switch with nodes: Gb/s down to them, and up by the switch at the other end, for each cable."""
+    """A switch with nodes: Gb/s down to them, and up by the switch at the other end, for each cable.
+
+    unread: texts of the links whose speed is not known.
+    """
 
     name: str
     down: float
     up: Mapping[str, Sequence[float]]
+    unread: Sequence[str] = ()
 
     @property
     def gbits_up(self) -> float:
@@ -91,20 +106,54 @@ class Leaf(NamedTuple):
         """Ratio of down to up, rounded as it is shown."""
         return round(self.down / self.gbits_up, 2) if self.gbits_up else math.inf
 
+    def __str__(self) -> str:
+        return f"{self.down:g} Gb/s down, {self.gbits_up:g} up ({self.ratio:g}:1)"
+
 
 def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = None) -> list[Check]:
     """Leaves with a high ratio of bandwidth down to bandwidth up, and leaves with unevenly spread cables.
 
-    The ratio must not exceed the limit, nor most leaves' ratio. intended: the declared limit; without one
-    USUAL and NEVER apply.
+    The ratio must not exceed the limit, nor the ratio of the others (_others). intended: the declared limit;
+    without one USUAL and NEVER apply. A leaf with a link of unknown speed is unknown.
     """
-    if not any(leaf.up for leaf in leaves):
+    if not any(leaf.up or leaf.unread for leaf in leaves):
         return [subject.skip(f"leaves: {len(leaves)}, and no switch above")]
-    most = Counter(leaf.ratio for leaf in leaves).most_common(1)[0]
-    checks = [check for leaf in leaves for check in _judged(leaf, len(leaves), most, subject, intended)]
-    ratios = [f"{ratio:g}:1" for ratio in sorted({leaf.ratio for leaf in leaves})]
-    evidence = f"leaves: {len(leaves)}, down to up {listed(ratios, _NAMED)}"
+    known = [leaf for leaf in leaves if not leaf.unread]
+    usual = _others(known)
+    checks = [check for leaf in known for check in _judged(leaf, usual.get(leaf.name, ""), subject, intended)]
+    for leaf in leaves:
+        if leaf.unread:
+            evidence = f"{len(leaf.unread)} links: {listed(leaf.unread, 1)}"
+            checks.append(subject.unknown(evidence, target=leaf.name, advice=_UNREAD_ADVICE))
+    ratios = sorted({leaf.ratio for leaf in known})
+    evidence = f"leaves: {len(leaves)}, down to up {listed([f'{ratio:g}:1' for ratio in ratios], _NAMED)}"
+    if len(ratios) > 1:
+        worst = max(known, key=lambda leaf: leaf.ratio)
+        evidence += f", the highest at {worst.name}: {worst}"
     return checks or [subject.judged(True, evidence, expected=_limit(intended)[1])]
+
+
+def _others(leaves: Sequence[Leaf]) -> dict[str, str]:
+    """Expected ratio of each leaf that stands out from the others, as text.
+
+    If most leaves have one ratio, any higher one stands out. Without a majority, leaves differ by design or
+    by lost links, and only a few stand out: a leaf with less than LEAST of both the bandwidth up and the
+    share per node that the others have (medians), unless more than FEW of the leaves are as bad.
+    """
+    ratio, votes = Counter(leaf.ratio for leaf in leaves).most_common(1)[0] if leaves else (0.0, 0)
+    if votes * 2 > len(leaves):
+        words = f"{ratio:g}:1, as {votes} of {len(leaves)} leaves have"
+        return {leaf.name: words for leaf in leaves if leaf.ratio > ratio}
+    expected = {}
+    for leaf in leaves:
+        others = [other for other in leaves if other is not leaf]
+        usual = statistics.median(other.ratio for other in others)
+        up = statistics.median(other.gbits_up for other in others)
+        alike = sum(other.ratio >= leaf.ratio * LEAST for other in others)
+        low = usual < leaf.ratio * LEAST and leaf.gbits_up < up * LEAST
+        if low and (not alike or alike + 1 <= len(leaves) * FEW):
+            expected[leaf.name] = f"{usual:g}:1 and {up:g} Gb/s up, the medians of the other leaves"
+    return expected
 
 
 def _limit(intended: float | None) -> tuple[float, str]:
@@ -112,13 +161,10 @@ def _limit(intended: float | None) -> tuple[float, str]:
     return (USUAL, f"at most {USUAL:g}:1") if intended is None else (intended, f"{intended:g}:1, as declared")
 
 
-def _judged(
-    leaf: Leaf, number: int, most: tuple[float, int], subject: Subject, intended: float | None
-) -> list[Check]:
-    """One check of a leaf, with all its deviations. most: the ratio of most leaves, and how many have it."""
-    usual, votes = most
+def _judged(leaf: Leaf, usual: str, subject: Subject, intended: float | None) -> list[Check]:
+    """One check of a leaf, with all its deviations. usual: ratio of the others, if the leaf stands out."""
     limit, words = _limit(intended)
-    evidence, expected, advice = f"{leaf.down:g} Gb/s down, {leaf.gbits_up:g} up ({leaf.ratio:g}:1)", [], ""
+    evidence, expected, advice = str(leaf), [], ""
     verdict = Verdict.WARN
     if leaf.ratio > limit:
         expected.append(words)
@@ -126,8 +172,8 @@ def _judged(
         if intended is not None or leaf.ratio >= NEVER:
             verdict = Verdict.FAIL
     cables = {spine: len(several) for spine, several in sorted(leaf.up.items())}
-    if votes * 2 > number and leaf.ratio > usual:
-        expected.append(f"{usual:g}:1, as {votes} of {number} leaves have")
+    if usual:
+        expected.append(usual)
         advice = _UPLINK_ADVICE
     # A difference of one is even: seven cables to two spines are split four to three.
     elif cables and max(cables.values()) - min(cables.values()) > 1:

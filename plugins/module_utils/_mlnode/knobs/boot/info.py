@@ -19,6 +19,7 @@ _REASONS: dict[str, tuple[Severity, str, str]] = {
     "iommu": (Severity.MEDIUM, "pt spares the devices of the host the translation of each DMA", _SOURCE),
     "intel_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
     "amd_iommu": (Severity.LOW, "the IOMMU that iommu=pt and peer-to-peer DMA depend on", _SOURCE),
+    "pci": (Severity.MEDIUM, "words for PCI: realloc=off keeps the windows of GPU memory in place", _SOURCE),
     "isolcpus": (Severity.MEDIUM, _APART, _SOURCE),
     "nohz_full": (Severity.MEDIUM, _APART, "timers/no_hz.rst"),
     "rcu_nocbs": (Severity.MEDIUM, _APART, _SOURCE),

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ...drivers import nvidia
 from ...drivers import services as service_files
-from ...drivers.nvidia import OFF, ON
+from ...drivers.gpu import nvidia_smi as nvidia
+from ...drivers.gpu.nvidia_smi import OFF, ON
 from ...drivers.services import RUNNING
 from ...engine.kind import Context, Facts, Kind
 from ...host.host import Host, Mounts

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ...drivers.gpu.topics import PERSISTENCE
 from ...model.schema import Option, Table
 from ...model.setting import Severity
 
@@ -16,7 +17,7 @@ OPTIONS: Table = {
         V(false) sets the mode of each GPU, and leaves the daemon as it is.
         """,
         severity=Severity.MEDIUM,
-        reason="the driver releases an unused GPU: the next program waits for seconds until it is awake",
+        reason=PERSISTENCE.reason,
         source="NVIDIA, Driver Persistence",
     ),
 }

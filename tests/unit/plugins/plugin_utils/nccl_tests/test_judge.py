@@ -508,6 +508,21 @@ def test_rings_are_not_compared_with_trees() -> None:
     assert bands(fleet.play())["bandwidth"] == "pass"
 
 
+@pytest.mark.parametrize("part", [5 / 8, 1.0])
+def test_a_tree_is_not_compared_with_rings_that_nccl_chose(part: float) -> None:
+    """Five eighths of the tree of a pair are as much as its rings reach."""
+    rings = Fleet("ab").play()["document"]
+    rings["runs"][0]["algorithms"]["forced"] = ""
+    fleet = Fleet("ab", ring="")
+    fleet.earlier = {f"nccl/{number}.json": json.dumps(rings) for number in range(5)}
+
+    report = fleet.play(Faults(slow={"b": part}))
+
+    (run,) = report["document"]["runs"]
+    assert run["state"] == ("unknown" if part == 1 else "low")
+    assert part < 1 or "5 more results like it (0 of 5)" in run["bands"][2]["reason"]
+
+
 def test_more_than_the_rails_carry_proves_nothing() -> None:
     fleet = Fleet("ab")
     for node in fleet.asked.values():

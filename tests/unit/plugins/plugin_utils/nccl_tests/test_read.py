@@ -43,6 +43,19 @@ def test_a_table_is_read() -> None:
     assert found.rows[-1].out_of_place == read.Measure(5871.07, 22.86, 22.86, 0)
 
 
+def test_a_table_of_rccl_tests_is_read() -> None:
+    """RCCL writes its versions between the devices and the table."""
+    found = read.read(captured("rccl_two_nodes.txt"), None, PATH)
+
+    assert (found.source, found.ranks, found.out_of_bounds) == ("table", 16, 0)
+    assert (found.version, found.nccl) == ("develop:448c4c7", 22203)
+    assert {device.hostname for device in found.devices} == {"a", "b"}
+    assert found.rows[-1].out_of_place == read.Measure(90115, 190.64, 357.46, 0)
+    text = captured("rccl_two_nodes.txt").replace("RCCL version", "version").replace("rccl-tests:", "tests:")
+    without = read.read(text, None, PATH)
+    assert (without.version, without.nccl, without.rows) == ("", 0, found.rows)
+
+
 def test_wrong_elements_are_read() -> None:
     found = read.read(captured("wrong_results.txt"), None, PATH)
 

@@ -4,9 +4,14 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import pytest
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.checks.model import Verdict
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.nccl_tests import transport
+from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_algorithms import (
+    on_the_node,
+)
 from ansible_collections.mlnode.tuning.tests.unit.plugins.plugin_utils.nccl_tests.test_read import captured
 
 IB = captured("ib.log")
@@ -28,7 +33,9 @@ def test_channels_are_counted() -> None:
         ("via SHM/direct/direct", transport.Seen({}, 0, {"SHM": 1})),
         ("via direct shared memory", transport.Seen({}, 0, {"SHM": 1})),
         ("via P2P/MNNVL", transport.Seen({}, 0, {"MNNVL": 1})),
-        ("NET/IB : Using [0]mlx5_0:1/IB", transport.Seen({}, 0, {})),
+        ("NET/IB : Using [0]mlx5_0:1/IB",
+         transport.Seen({}, 0, {}, devices=(frozenset({"mlx5_0:1"}),))),
+        ("NET/Socket : Using [0]eth0:10.0.0.1<0>", transport.Seen({}, 0, {})),
         ("10-90-43-152:1:2 [0] NCCL INFO Channel 02 : 2[c7000] -> 0[87000] [receive] via NET/IB/5",
          transport.Seen({"IB": 1}, 0, {})),
     ],
@@ -41,7 +48,8 @@ def test_words_of_nccl(line: str, found: transport.Seen) -> None:
     ("logs", "expected", "verdict", "words"),
     [
         ({"a": IB, "b": COUNTED}, "IB", Verdict.PASS, ""),
-        ({"a": captured("ibext.log"), "b": IB}, "IB", Verdict.PASS, ""),
+        ({"a": captured("ibext.log"), "b": captured("ibext.log")}, "IB", Verdict.PASS, ""),
+        ({"a": captured("ibext.log"), "b": IB}, "IB", Verdict.FAIL, "one network: IBext_v8 on a; IB on b"),
         ({"a": IB, "b": captured("socket.log")}, "IB", Verdict.FAIL, "NET/Socket on b, where NET/IB"),
         ({"a": IB, "b": IB + captured("socket.log")}, "IB", Verdict.FAIL, "NET/Socket on b"),
         ({"a": IB, "b": IB}, "AWS Libfabric", Verdict.FAIL, "NET/IB on [ab]"),
@@ -60,6 +68,51 @@ def test_between_nodes(logs: dict[str, str], expected: str, verdict: Verdict, wo
 
     assert found.verdict is verdict
     assert words.replace("[ab]", "") in found.reason
+
+
+GIB = "64 via NET/gIB/0/GDRDMA\nUsing network gIB\n"
+ROCE = (
+    "4 via NET/IB/0/GDRDMA\nUsing network IB\n"
+    "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB e:1<0>\n"
+)
+ONE = ROCE.replace(" [1]mlx5_1:1/RoCE", "")
+JOINED = ROCE.replace("[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE", "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}")
+PLANES = ROCE.replace("mlx5_0:1/", "mlx5_0:1:0:1/")
+
+
+@pytest.mark.parametrize(
+    ("logs", "expected", "verdict", "words"),
+    [
+        ((GIB, GIB), "gIB", Verdict.PASS, ""),
+        # the plugin is missing in the container of one node: NCCL takes its own
+        ((GIB, ROCE), "gIB", Verdict.FAIL, "NET/IB on b, where NET/gIB was expected"),
+        ((GIB, IB), "", Verdict.FAIL, "one network: gIB on a; IB on b"),
+        ((ROCE, ROCE + "Using network Socket\n"), "IB", Verdict.FAIL, "IB, Socket on b"),
+        ((ROCE, ROCE), "IB", Verdict.PASS, ""),
+        ((ROCE, JOINED), "IB", Verdict.PASS, ""),
+        ((ROCE, PLANES), "IB", Verdict.PASS, ""),
+        ((ROCE, ONE), "IB", Verdict.FAIL, "as many devices: mlx5_0:1, mlx5_1:1 on a; mlx5_0:1 on b"),
+        # on one rank of a node
+        ((ROCE, ROCE + ONE), "IB", Verdict.FAIL, "as many devices"),
+        # one device for each rank, by its GPU
+        ((ONE + ONE.replace("mlx5_0", "mlx5_1"),) * 2, "IB", Verdict.PASS, ""),
+        ((ROCE, ROCE.replace("mlx5_1", "mlx5_9")), "IB", Verdict.WARN, "mlx5_9:1 on b"),
+    ],
+)  # fmt: skip
+def test_all_ranks_have_one_network_and_its_devices(
+    logs: tuple[str, str], expected: str, verdict: Verdict, words: str
+) -> None:
+    moved = transport.judge(dict(zip("ab", logs)), ["a", "b"], expected)
+
+    assert (moved.verdict, moved.reason if not words else "") == (verdict, "")
+    assert words in moved.reason
+
+
+def test_the_lines_of_ranks_reach_the_controller(tmp_path: pathlib.Path) -> None:
+    log = "".join(f"a:1:2 [0] NCCL INFO {line}\n" for line in (GIB + ROCE + JOINED).splitlines()[1:])
+    kept = on_the_node(log, tmp_path)
+    assert {*transport.seen(kept).networks} == {"gIB", "IB"}
+    assert transport.seen(kept).devices == transport.seen(log).devices
 
 
 @pytest.mark.parametrize(

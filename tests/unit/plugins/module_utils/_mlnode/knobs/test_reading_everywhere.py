@@ -28,7 +28,7 @@ from mlnode.agent import drift, explain, node
 from mlnode.agent import mounts as drivers
 from mlnode.agent import node_report as rendered
 from mlnode.checks.audit import run as audit
-from mlnode.drivers import nvidia
+from mlnode.drivers.gpu import nvidia_smi as nvidia
 from mlnode.engine import boot_run, confirm, confirm_store, declared, origin, revert
 from mlnode.engine import failed_changes as held
 from mlnode.engine import units as agent_files

@@ -55,6 +55,29 @@ def test_the_name_of_the_port(node: LldpMachine, port: dict[str, Any], name: str
     assert lldp.neighbours(node)["rail0"].port == name
 
 
+def announced(name: str, port: str, *enabled: str) -> dict[str, Any]:
+    """A neighbour at rail0."""
+    capabilities = [{"type": kind, "enabled": kind in enabled} for kind in ("Bridge", "Router", "Station")]
+    chassis = {
+        "id": [{"type": "mac", "value": "00:01"}],
+        "name": [{"value": name}],
+        "capability": capabilities,
+    }
+    ports = [{"id": [{"type": "local", "value": port}], "descr": [{"value": "gpu001 rail0"}]}]
+    return {"name": "rail0", "via": "LLDP", "chassis": [chassis], "port": ports}
+
+
+@cases.table
+def test_several_neighbours_at_one_port(
+    node: LldpMachine, several: list[list[str]], switch: str, also: list[str]
+) -> None:
+    interfaces = [announced(*words) for words in several]
+    for sections in ([{"interface": interfaces}], [{"interface": [each]} for each in interfaces]):
+        node.forget()
+        node.answer = json.dumps({"lldp": sections})
+        assert lldp.neighbours(node)["rail0"] == Neighbour(switch, f"etp-{switch}", tuple(also))
+
+
 @pytest.mark.parametrize("answer", ['{"lldp": [{}]}', '{"lldp": [{"interface": []}]}'])
 def test_no_neighbour(node: LldpMachine, answer: str) -> None:
     node.answer = answer

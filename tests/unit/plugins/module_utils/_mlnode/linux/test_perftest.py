@@ -110,3 +110,46 @@ def test_what_ib_write_lat_has_printed_between_soft_roce_devices() -> None:
     assert found == Latency(2, 2000, 549.43, 91961.12, 7673.72, 9804.11, 5933.66, 50178.58, 89221.45)
     assert header is not None
     assert (header.device, header.mtu, [*map(str, header.gids)]) == ("rxe0", 1024, ["10.9.0.2", "10.9.0.1"])
+
+
+#: enum ibv_wc_status and ibv_wc_status_str() of rdma-core, and a word of the advice
+STATUSES = {
+    1: ("local length error", "size"), 2: ("local QP operation error", "dmesg"),
+    3: ("local EE context operation error", "update driver"), 4: ("local protection error", "nvidia_peermem"),
+    5: ("Work Request Flushed Error", "first error"), 6: ("memory management operation error", "acs"),
+    7: ("bad response error", "firmware"), 8: ("local access error", "acs"),
+    9: ("remote invalid request error", "MTU of both"), 10: ("remote access error", "gpudirect"),
+    11: ("remote operation error", "its own words"), 12: ("transport retry counter exceeded", "UDP port"),
+    13: ("RNR retry counter exceeded", "out_of_buffer"), 14: ("local RDD violation error", "update driver"),
+    15: ("remote invalid RD request", "versions"), 16: ("aborted error", "its own words"),
+    17: ("invalid EE context number", "update driver"), 18: ("invalid EE context state", "update driver"),
+    19: ("fatal error", "reset the device"), 20: ("response timeout error", "UDP port 4791"),
+    21: ("general error", "dmesg"), 22: ("TM error", "update driver"),
+    23: ("TM software rendezvous", "update driver"), 99: ("unknown", "update driver"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", STATUSES)
+@pytest.mark.parametrize("side", ["client", "server"])
+def test_each_completion_has_its_own_advice(number: int, side: str) -> None:
+    words, advice = STATUSES[number]
+    for status in (f"status {number}", f"status-{words} ({number})"):
+        text = (
+            f" Completion with error at {side}\n Failed {status}: wr_id 0 vendor_err 0x51\nscnt=128, ccnt=0\n"
+        )
+        for request in (CLIENT, replace(CLIENT, gpu=0, vendor="NVIDIA")):
+            why = perftest.failure(Finished(1, says.TABLE, text), request)
+            assert why.words == f"ib_write_bw: Failed {status}"
+            assert advice in why.advice
+            assert perftest.is_path(why) is (number in (12, 20))
+
+
+def test_the_first_error_counts_and_not_the_queue_that_it_flushed() -> None:
+    text = " Failed status-Work Request Flushed Error (5): wr_id 1\n Failed status 10: wr_id 0\n"
+    assert perftest.failure(Finished(1, "", text), CLIENT).words == "ib_write_bw: Failed status 10"
+
+
+def test_a_completion_without_a_status_says_nothing_of_the_path() -> None:
+    assert not perftest.is_path(
+        perftest.failure(Finished(1, "", " Completion with error at client\n"), CLIENT)
+    )

@@ -38,3 +38,11 @@ def test_intels_own_graphics_are_none() -> None:
 
 def test_a_share_of_a_gpu_on_its_host_is_none() -> None:
     assert gpus.find([device(0x10DE, 0x0302, "0000:41:00.4", physfn="0000:41:00.0")]) == ()
+
+
+@cases.table
+def test_a_processing_accelerator_of_an_unknown_vendor_is_named(vendor: int, kind: int, named: bool) -> None:
+    one = device(vendor, kind)
+
+    assert gpus.unknown([one]) == ((one,) if named else ())
+    assert gpus.unknown([device(vendor, kind, physfn="0000:41:00.0")]) == ()

@@ -9,8 +9,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, nvidia_smi
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
-from mlnode.checks.audit.gpus import TOPICS
 from mlnode.checks.model import Verdict
+from mlnode.drivers.gpu.nvidia_query import TOPICS
 from mlnode.host.system import Finished
 from mlnode.report.audit import report
 
@@ -111,7 +111,8 @@ def test_a_driver_without_reasons(node: GpuMachine) -> None:
 def test_the_registration_with_the_fabric(
     node: GpuMachine, texts: dict[str, str], verdict: str, found: str
 ) -> None:
-    elements(node, **{f"fabric/{name}": text for name, text in texts.items()})
+    paths = {f"fabric/{name}".replace("fabric/../", ""): text for name, text in texts.items()}
+    elements(node, **paths)
     check = one(node, "gpu_fabric", f"GPU {SECOND}")
     assert (str(check.verdict), check.found) == (verdict, found)
 
@@ -141,6 +142,20 @@ def test_the_words_of_an_older_driver(node: GpuMachine, name: str, verdict: str,
     assert one(node, "gpu_clocks", f"GPU {SECOND}").found == "none active"
     elements(node, clocks_throttle_reasons__clocks_throttle_reason_hw_slowdown=nvidia_smi.ACTIVE)
     assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.FAIL
+
+
+# -- alike ---------------------------------------------------------------------------------
+
+
+@cases.table
+def test_gpus_that_are_alike(node: GpuMachine, name: str, texts: list[str], verdict: str, found: str) -> None:
+    """texts: an element of the first GPU, its text, and that of the second."""
+    path, first, second = texts
+    for details, text in zip(node.details.values(), (first, second)):
+        assert details is not None
+        details.update({"gpu_power_readings/default_power_limit": "700.00 W", path: text})
+    check = one(node, name, "node" if name == "gpu_versions" else f"GPU {SECOND}")
+    assert (str(check.verdict), check.found) == (verdict, found)
 
 
 # -- memory that nodes share over NVLink ---------------------------------------------------

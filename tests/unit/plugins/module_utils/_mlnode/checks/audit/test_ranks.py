@@ -209,3 +209,42 @@ def test_there_may_be_nothing_to_look_at(node: GpuMachine) -> None:
     rank(node, 70, "0-1", "/dev/nvidia0")
     node.put(f"{NODES}/online", "0\n")
     assert {check.verdict for check in look(node).values()} == {Verdict.SKIP}
+
+
+@cases.table
+def test_gpus_by_files_with_their_address(node: GpuMachine, device: str, file: str, text: str) -> None:
+    node.put(file, f"{text}\n")
+    rank(node, 70, "0-1", device)
+    assert look(node)["rank_cpus", f"GPU {SECOND}"].verdict is Verdict.WARN
+    node.put(file, "")
+    assert look(node)["rank_cpus", "GPU"].verdict is Verdict.UNKNOWN
+
+
+# -- whole devices that a process drives by itself -----------------------------------------
+
+GROUP = "/sys/kernel/iommu_groups/7/devices"
+
+
+def test_an_accelerator_without_a_driver_of_the_kernel_has_a_rank(node: GpuMachine) -> None:
+    """As libtpu, which opens the group of the IOMMU."""
+    node.put(f"{GROUP}/{SECOND}/x", "")
+    rank(node, 70, "0-1", "/dev/vfio/vfio", "/dev/vfio/7")
+    assert look(node)["rank_cpus", f"GPU {SECOND}"].verdict is Verdict.WARN
+
+
+def test_a_process_with_a_nic_of_its_own_is_no_rank(node: GpuMachine) -> None:
+    nic = "/sys/bus/pci/devices/0000:3b:00.0"
+    node.put(f"{GROUP}/0000:3b:00.0/x", "")
+    rank(node, 70, "0-1", "/dev/vfio/7")
+    for vendor, kind in (("0x15b3\n", "0x020000\n"), ("", "")):
+        node.put(f"{nic}/vendor", vendor)
+        node.put(f"{nic}/class", kind)
+        assert [check.verdict for check in look(node).values()] == [Verdict.SKIP] * 2
+
+
+@pytest.mark.parametrize("content", ["0x1ae0 more", "Google", "\N{GREEK SMALL LETTER PI}", "0x" * 9999])
+def test_an_owned_device_that_is_not_understood_is_unknown(node: GpuMachine, content: str) -> None:
+    node.put(f"{GROUP}/0000:3b:00.0/x", "")
+    node.put("/sys/bus/pci/devices/0000:3b:00.0/vendor", content)
+    rank(node, 70, "0-1", "/dev/vfio/7")
+    assert {check.verdict for check in look(node).values()} == {Verdict.UNKNOWN}

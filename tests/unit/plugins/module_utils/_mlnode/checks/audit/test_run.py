@@ -177,7 +177,7 @@ def test_an_xid_is_judged_by_its_cause_and_its_age(
 ) -> None:
     node.put("/proc/uptime", f"{UP}.25 900.00\n")
     node.log = log
-    check = one(node, "gpu_xid", "GPU 0000:1b:00")
+    check = one(node, "gpu_messages", "GPU 0000:1b:00")
     assert (str(check.verdict), str(check.severity), check.found) == (verdict, severity, found)
     assert bool(check.advice) is (verdict in ("fail", "warn"))
 
@@ -185,32 +185,32 @@ def test_an_xid_is_judged_by_its_cause_and_its_age(
 def test_without_the_uptime_no_xid_is_old(node: GpuMachine) -> None:
     node.remove("/proc/uptime")
     node.log = xid(79, 99)
-    assert one(node, "gpu_xid", "GPU 0000:1b:00").verdict is Verdict.FAIL
+    assert one(node, "gpu_messages", "GPU 0000:1b:00").verdict is Verdict.FAIL
 
 
 def test_each_gpu_is_told_by_itself(node: GpuMachine) -> None:
     node.put("/proc/uptime", f"{UP}.25 900.00\n")
     node.log = xid(79, 1) + xid(31, 1, "0000:1c:00")
-    assert one(node, "gpu_xid", "GPU 0000:1b:00").verdict is Verdict.FAIL
-    assert one(node, "gpu_xid", "GPU 0000:1c:00").verdict is Verdict.WARN
-    assert ("gpu_xid", "node") not in look(node)
+    assert one(node, "gpu_messages", "GPU 0000:1b:00").verdict is Verdict.FAIL
+    assert one(node, "gpu_messages", "GPU 0000:1c:00").verdict is Verdict.WARN
+    assert ("gpu_messages", "node") not in look(node)
 
 
 def test_how_far_back_the_log_goes(node: GpuMachine) -> None:
     node.put("/proc/uptime", f"{UP}.25 900.00\n")
     node.log = f"[{UP - 7200:.6f}] eth0: link up\n[{UP - 60:.6f}] eth0: link down\n"
-    check = one(node, "gpu_xid")
+    check = one(node, "gpu_messages")
     assert check.verdict is Verdict.UNKNOWN, "one of yesterday is among what is gone"
     assert check.found == (
         "none in the kernel's log, whose oldest line is from 2 h ago; the machine has been up for 4 days"
     )
     for begin in (0.5, UP - 25 * 3600):
         node.log = f"[{begin:.6f}] Linux version 6.12\n[{UP - 60:.6f}] eth0: link down\n"
-        assert one(node, "gpu_xid").verdict is Verdict.PASS
+        assert one(node, "gpu_messages").verdict is Verdict.PASS
     node.log = ""
-    assert one(node, "gpu_xid").verdict is Verdict.UNKNOWN, "somebody has cleared it"
+    assert one(node, "gpu_messages").verdict is Verdict.UNKNOWN, "somebody has cleared it"
     node.log = None
-    check = one(node, "gpu_xid")
+    check = one(node, "gpu_messages")
     assert check.verdict is Verdict.UNKNOWN
     assert "Operation not permitted" in check.found
 
@@ -245,13 +245,25 @@ def test_a_tool_that_hangs_fails_or_is_not_there(node: GpuMachine) -> None:
     node.installed = False
     assert one(node, "gpu_ecc").found == "nvidia-smi is not installed"
     node.remove("/proc/driver/nvidia/version")
-    assert one(node, "gpu_xid").verdict is Verdict.SKIP
+    assert one(node, "gpu_messages").verdict is Verdict.SKIP
 
 
 def test_gpus_of_others(tmp_path: pathlib.Path) -> None:
-    amd = GpuMachine.of(str(tmp_path / "amd"), 1, "0x1002")
-    assert one(amd, "gpu_ecc").found == "nothing here reads this of GPUs of AMD"
-    assert amd.asked == []
+    intel = GpuMachine.of(str(tmp_path / "intel"), 1, "0x8086")
+    assert one(intel, "gpu_ecc").found == "nothing here reads this of GPUs of Intel"
+    assert intel.asked == []
+
+
+def test_gpus_of_two_vendors(node: GpuMachine) -> None:
+    """Each is judged by its own driver."""
+    node.add("0000:41:00.0", "0x1002", "amdgpu")
+    node.put("/sys/module/amdgpu/version", "6.12.12\n")
+    checks = [check for check in audit.all_checks(node) if check.name == "gpu_ecc"]
+    assert {check.target: check.verdict for check in checks} == {
+        f"GPU {FIRST}": Verdict.PASS,
+        f"GPU {SECOND}": Verdict.PASS,
+        "GPU 0000:41:00.0": Verdict.UNKNOWN,
+    }
 
 
 def test_links_are_those_of_the_rdma_checks() -> None:
@@ -344,7 +356,7 @@ def test_what_matters_most_comes_first(node: GpuMachine) -> None:
     node.put(CLOCK, "hpet\n")
     node.log = None
     names = [check.name for check in audit.all_checks(node)]
-    assert names[:5] == ["swappiness", "clocksource", "numa_balancing", "swap", "gpu_xid"]
+    assert names[:5] == ["swappiness", "clocksource", "numa_balancing", "swap", "gpu_messages"]
 
 
 def test_names_that_are_left_out(node: GpuMachine) -> None:
@@ -380,7 +392,7 @@ def test_the_report(node: GpuMachine) -> None:
         "why       each look at the clock is a system call and a slow register: a microsecond, not 20 ns\n"
     )
     assert "\ndo        look in dmesg for why tsc" in text
-    assert "\nNOT KNOWN  gpu_xid, node: cannot read the kernel's log with dmesg" in text
+    assert "\nNOT KNOWN  gpu_messages, node: cannot read the kernel's log with dmesg" in text
     summary, after = re.split(r"\n(?=NOT JUDGED  )", text)
     assert re.search(r"^[0-9]+ checks: 1 fail, ", summary.splitlines()[-1])
     assert len(after.splitlines()) > 10

@@ -27,7 +27,8 @@ OWN, PEER = "10.0.0.7", "10.0.0.8"
 RAIL = {"rails": [[OWN, PEER]]}
 
 #: The GPU nearest to the NIC, as perftest counts and places it
-GPU = {"gpu": 1, "gpu_address": "0000:65:00.0"}
+GPU = {"gpu": 1, "gpu_address": "0000:65:00.0", "gpu_vendor": "NVIDIA"}
+OTHER_GPU = {**GPU, "gpu_vendor": "AMD"}
 
 Says = "Callable[[Sequence[str]], Finished | None]"
 
@@ -78,9 +79,10 @@ def good(words: Sequence[str]) -> str:
     """Of 391.87 Gb/s, 381.87 with GPUs, and 1.60 usec."""
     if "ib_write_lat" in words:
         return says.latency(int(words[words.index("-n") + 1]))
-    cuda = [one for one in words if one.startswith("--use_cuda")]
-    if cuda:
-        return says.CUDA.format(number=cuda[0][-1]) + says.output("381.87", 3)
+    option = next((word for word in words if word.startswith(("--use_cuda", "--use_rocm"))), "")
+    if option:
+        before = says.ROCM if option.startswith("--use_rocm") else says.CUDA
+        return before.format(number=option[-1]) + says.output("381.87", 3)
     return says.output(seconds=3)
 
 
@@ -263,9 +265,9 @@ def test_what_is_no_result_has_a_reason(same: Node, kind: str, answers: Says, re
         ),
         (
             lambda text: text.replace("No. 1", "No. 0"),
-            "memory of 17:00 was used instead of the GPU at 65:00",
+            "memory of 17:00 was used instead of the GPU at 0000:65:00.0",
         ),
-        (lambda text: says.output(seconds=3), "of no GPU was used instead of the GPU at 65:00"),
+        (lambda text: says.output(seconds=3), "of no GPU was used instead of the GPU at 0000:65:00.0"),
         (
             lambda text: " Unsupported memory type\n",
             "Unsupported memory type; this perftest was built without",
@@ -285,6 +287,55 @@ def test_a_gpu_that_was_not_used_is_no_result(same: Node, change: Callable[[str]
     same.says = answers
 
     assert reason in measured(same, "gpudirect")["reason"]
+
+
+def test_memory_of_gpus_with_rocm(node: Node) -> None:
+    """Its perftest names the bus of the GPU alone, and needs no order of the devices."""
+    found = with_rocm(node)
+
+    assert found["reason"] == ""
+    assert [found[name] for name in gpudirect.FIELDS] == [381.87, 381.87, 391.87, 391.87]
+    assert [" --use_rocm=1" in words for words in node.commands] == [False, True, False, True]
+    assert all(words.startswith("ib_write_bw ") for words in node.commands)
+
+
+def with_rocm(node: Node) -> dict[str, Any]:
+    made, time = asked("gpudirect"), Time()
+    [end] = ends(node, made)
+    [found] = rounds.measure(node, made, made.slots[0], [end._replace(**OTHER_GPU)], time.clock, 2)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("0x65", "0x17", "memory of 17 was used instead of the GPU at 0000:65:00.0"),
+        (
+            "allocated 131072 bytes of GPU",
+            "found GPU",
+            "of no GPU was used instead of the GPU at 0000:65:00.0",
+        ),
+        ("Using ROCm", "hipDeviceGetCount() returned 100\nUsing", "returned 100; ROCm does not start"),
+        ("allocated", "hipMalloc error=2\nallocated", "hipMalloc error=2; ROCm does not start"),
+        (
+            says.LINE,
+            " Unsupported memory type\n",
+            "Unsupported memory type; this perftest was built without ROCm",
+        ),
+        (says.LINE, " failed to create mr\n", "install the driver's peer memory"),
+    ],
+)
+def test_rocm_that_measured_nothing(same: Node, old: str, new: str, reason: str) -> None:
+    def answers(words: Sequence[str]) -> Finished | None:
+        if not words[-2].startswith("--use_rocm"):
+            return None
+        text = good(words).replace(old, new, 1)
+        same.count(words)
+        is_good = not any(sign in text for sign in ("error", "returned", "Unsupported", "failed"))
+        return Finished(0 if is_good else 1, of(text), "")
+
+    same.says = answers
+    assert reason in with_rocm(same)["reason"]
 
 
 def test_memory_of_a_gpu_in_place_of_the_hosts_is_no_result(node: Node) -> None:
@@ -404,7 +455,7 @@ def test_a_rail_that_cannot_be_used(
 
 
 def test_a_node_without_a_gpu(node: Node) -> None:
-    with pytest.raises(RefusedError, match="mlx5_0: no GPU of NVIDIA is known to be near it"):
+    with pytest.raises(RefusedError, match="mlx5_0: no GPU of NVIDIA or AMD is known to be near it"):
         gpudirect.ends(node, asked("gpudirect"))
 
 
@@ -427,11 +478,30 @@ def test_a_node_without_a_gpu(node: Node) -> None:
 )
 def test_the_program_and_what_it_can_do(same: Node, kind: str, answers: Says, said: str) -> None:
     same.says = answers
+    gpu(same, "0x10de")
     if not said:
         kinds.kind(kind).require(same)
         return
     with pytest.raises(HostError, match=said):
         kinds.kind(kind).require(same)
+
+
+def test_a_program_without_rocm(node: Node) -> None:
+    gpu(node, "0x1002")
+    node.says = lambda words: Finished(1, "Version: 6.24\n  --use_cuda=<cuda device id>", "")
+    with pytest.raises(HostError, match="--use_rocm: this perftest was built without ROCm"):
+        kinds.kind("gpudirect").require(node)
+    node.says = lambda words: Finished(1, "Version: 6.24\n  --use_rocm=<rocm device id>", "")
+    kinds.kind("gpudirect").require(node)
+
+
+def gpu(node: Node, vendor: str) -> None:
+    folder = "/sys/devices/pci0000:e1/0000:e1:00.0"
+    for name, text in (("vendor", vendor), ("device", "0x2330"), ("class", "0x030200")):
+        node.put(f"{folder}/{name}", f"{text}\n")
+    if not node.exists("/sys/bus/pci/devices/0000:e1:00.0"):
+        node.link("/sys/bus/pci/devices/0000:e1:00.0", f"../../..{folder.replace('/sys', '', 1)}")
+    node.forget()
 
 
 def test_a_node_without_perftest(node: Node) -> None:

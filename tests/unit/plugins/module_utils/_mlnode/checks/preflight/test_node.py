@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.agent import node_report
 from mlnode.checks import expect
@@ -199,3 +200,25 @@ def test_variables_of_nccl_are_one_line_unless_something_is_wrong(node: Node) ->
     [check] = variables(node)
     assert (check.name, check.target, check.verdict) == ("nccl_values", "NCCL_BUFFSIZE", Verdict.WARN)
     assert type(check) is Check
+
+
+# -- errors of GPUs ------------------------------------------------------------------------
+
+
+def test_errors_of_gpus_and_switches_are_those_of_the_audit(tmp_path: pathlib.Path, node: Node) -> None:
+    machine = GpuMachine.of(str(tmp_path / "gpus"), 2)
+    topology = hardware.topology(machine)
+    [check] = look.gpu_errors(machine, topology)
+    assert (check.name, check.verdict, check.severity) == (look.GPU_ERRORS, Verdict.PASS, None)
+    machine.log = (
+        "[ 3500.000000] nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n"
+    )
+    machine.forget()
+    [check] = look.gpu_errors(machine, topology)
+    assert (check.target, check.verdict) == ("NVSwitch 0000:05:00.0", Verdict.FAIL)
+    machine.log = None
+    machine.forget()
+    with pytest.raises(HostError):
+        [*look.gpu_errors(machine, topology)]
+    with pytest.raises(Nothing):
+        [*look.gpu_errors(node, hardware.topology(node))]

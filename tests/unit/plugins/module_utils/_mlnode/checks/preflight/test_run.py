@@ -21,6 +21,7 @@ TO_A, TO_B = {"address": A, "source": B}, {"address": B, "source": A}
 
 #: What is not about other nodes
 OWN = {
+    "gpu_messages",
     *("jobs", "drift", "clock_sync", "time_wait", "local_ports", "tcp_retransmits"),
     "rdma_check",
     "nccl",

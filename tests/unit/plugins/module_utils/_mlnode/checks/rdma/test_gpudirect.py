@@ -11,8 +11,9 @@ from ansible_collections.mlnode.tuning.tests.unit.fabric_tree import CLOSED, GPU
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.topology.trees import Tree
 from mlnode.checks.model import Check
 from mlnode.checks.rdma import gpudirect
+from mlnode.drivers.gpu import nvidia_smi
 
-VERSION, RELEASE = gpudirect.VERSION, gpudirect.RELEASE
+VERSION, RELEASE = nvidia_smi.DRIVER, gpudirect.RELEASE
 MODULES_DEP = "/lib/modules/6.8.0-60-generic/modules.dep"
 P2P = f"/sys/bus/pci/devices/{NIC}/p2p"
 

@@ -34,6 +34,16 @@ def test_each_port_has_its_neighbour(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {*found.values()} == {"no neighbour has announced itself"}
 
 
+def test_two_switches_at_one_port_name_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are they compared between nodes."""
+    every = {nic.name: Neighbour("leaf3", "etp7", ("leaf4",)) for nic in hardware.topology(
+        Host(tree("roce8"), run.MOUNTS)).nics}  # fmt: skip
+    monkeypatch.setattr(lldp, "neighbours", lambda host: every)
+    check = look("roce8")["mlx5_0/1"]
+    assert check.found == "etp7 of leaf3, and leaf4 announce themselves: none is certain"
+    assert check.value is None
+
+
 def test_infiniband_is_left_to_the_subnet() -> None:
     assert look("ndr-ib")["node"].found == "no RoCE interface is judged"
 

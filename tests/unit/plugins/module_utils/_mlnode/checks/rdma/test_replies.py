@@ -30,6 +30,8 @@ def _rails(tmp_path: pathlib.Path) -> Rails:
     rails = Rails(bench.two_rails(tmp_path).root)
     rails.ip = Ip()
     rails.ip.addresses = {"rail0": ["10.77.0.1/24"], "rail1": ["10.77.0.2/24"]}
+    for name in rails.ip.addresses:
+        rails.put(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "0\n")
     return rails
 
 
@@ -154,3 +156,15 @@ def test_a_rail_with_ipv6_alone_needs_no_settings_of_arp(rails: Rails) -> None:
     assert arp(rails)["rail1"] == "skip"
     rails.ip.prints["addr"] = "nonsense"
     assert arp(rails)["rail1"] in ("warn", "fail"), "unknown is not absent"
+
+
+def test_a_rail_without_an_address_names_the_reason(rails: Rails) -> None:
+    rails.ip.addresses = {"rail0": ["fd00:7::1/64"]}
+    rails.put("/proc/sys/net/ipv6/conf/rail1/disable_ipv6", "1\n")
+    rails.put("/etc/sysctl.d/50-site.conf", "net.ipv6.conf.rail1.disable_ipv6 = 1\n")
+    check = look(rails)["rail1"]
+    assert str(check.verdict) == "skip"
+    assert check.found == (
+        "it has no address that is routed; net.ipv6.conf.rail1.disable_ipv6 is 1: IPv6 is off on this "
+        "interface, as /etc/sysctl.d/50-site.conf:1 sets net.ipv6.conf.rail1.disable_ipv6 = 1"
+    )

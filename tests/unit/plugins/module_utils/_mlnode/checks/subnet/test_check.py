@@ -88,10 +88,90 @@ def test_slow_links_and_errors(machine: SubnetMachine) -> None:
 
 
 def test_a_switch_that_does_not_answer(machine: SubnetMachine) -> None:
-    found = look(machine, "silent")
-    assert verdicts(found) == {"manager": "fail", "topology": "unknown"}
-    assert "bad status 110; Connection timed out" in found[1].found
+    """Nor does a subnet manager: ibqueryerrors gets no paths."""
+    checks = look(machine, "silent")
+    assert [(check.name, check.target) for check in checks if check.verdict is Verdict.UNKNOWN] == [
+        ("links", "leaf2/4"), ("links", "leaf1/4"), ("topology", "subnet"), ("errors", "subnet"),
+    ]  # fmt: skip
+    assert verdicts(checks)["manager"] == "fail"
     assert FILE not in machine.tree()
+
+
+def test_one_host_that_does_not_answer_costs_its_own_port(machine: SubnetMachine) -> None:
+    look(machine)
+    checks = look(machine, "hung")
+    assert {(check.name, check.target): check.verdict.value for check in checks} == {
+        ("manager", "subnet"): "pass",
+        ("links", "leaf2/1"): "unknown",
+        ("leaf_rails", "subnet"): "skip",
+        ("uplinks", "subnet"): "pass",
+        ("topology", "leaf2/1 - gpu003 mlx5_0/1"): "unknown",
+        ("errors", "subnet"): "pass",
+    }
+    assert machine.tree()[FILE][0] == "whole", "what was not seen whole is not kept"
+    machine.state = "hung"
+    machine.says["perfquery"] = Finished(255, "", "refused")
+    [silent, *balance] = subnet_check.look(machine, Request(only_uplinks=True)).checks
+    assert (silent.target, silent.verdict) == ("leaf2/1", Verdict.UNKNOWN)
+    assert {check.name for check in balance} == {"balance"}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "umad (DR path slid 0; dlid 0; 0,1,9 Attr 0x11:0) bad status 110; Connection timed out",
+            "0,1,9",
+        ),
+        (
+            "umad (DR path slid 0; dlid 0; 0,1 Attr 0x15:4) bad status 110; Connection timed out",
+            "0x15:4",
+        ),
+        (
+            "mad (DR path slid 0; dlid 0; 0,1,4 Attr 0x15:3) bad status 0x1c",
+            "0x1c",
+        ),
+        ("umad (Lid 4 Attr 0x11:0) bad status 5; Input/output error", "Lid 4"),
+    ],
+)
+def test_a_query_without_an_answer_that_no_port_explains(
+    machine: SubnetMachine, line: str, words: str
+) -> None:
+    machine.says["ibnetdiscover"] = Finished(0, captured("whole.nodes"), f"src/query_smp.c:197; {line}\n")
+    checks = look(machine)
+    assert {check.name for check in checks if check.verdict is Verdict.PASS} == {
+        "manager",
+        "links",
+        "uplinks",
+        "errors",
+    }
+    unknown = [check for check in checks if check.verdict is Verdict.UNKNOWN]
+    assert any(words in check.found for check in unknown)
+    assert FILE not in machine.tree()
+
+
+def test_a_port_without_counters_costs_itself(machine: SubnetMachine) -> None:
+    warnings = [
+        "ibwarn: [7] mad_rpc: _do_madrpc failed; dport (Lid 6)",
+        "ibwarn: [7] query_cap_mask: classportinfo query failed on gpu002 mlx5_0, Lid 6 port 1",
+        "ibwarn: [7] mad_rpc: _do_madrpc failed; dport (Lid 6)",
+        "ibwarn: [7] print_errors: IB_GSI_PORT_COUNTERS query failed on gpu002 mlx5_0, Lid 6 port 1",
+    ]
+    report = captured("errors.errors") + "##          2 PMA query failures\n"
+    machine.says["ibqueryerrors"] = Finished(1, report, "\n".join(warnings))
+    checks = [check for check in look(machine) if check.name == "errors"]
+    assert [(check.target, check.verdict.value) for check in checks] == [
+        ("gpu003 mlx5_0/1", "warn"), ("leaf1/1", "warn"), ("gpu002 mlx5_0/1", "unknown"),
+    ]  # fmt: skip
+    machine.says["ibqueryerrors"] = Finished(1, report.replace("2 PMA", "3 PMA"), "\n".join(warnings))
+    checks = [check for check in look(machine) if check.name == "errors"]
+    assert [check.target for check in checks if check.verdict is Verdict.UNKNOWN] == [
+        "gpu002 mlx5_0/1",
+        "subnet",
+    ]
+    machine.says["ibqueryerrors"] = Finished(-11, captured("errors.errors").split("\n##")[0], "")
+    checks = [check for check in look(machine) if check.name == "errors"]
+    assert [check.verdict.value for check in checks] == ["warn", "warn", "unknown"]
 
 
 def test_no_port_to_look_from(machine: SubnetMachine) -> None:

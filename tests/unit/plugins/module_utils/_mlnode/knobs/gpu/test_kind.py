@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
 from hypothesis import given
 from hypothesis import strategies as st
-from mlnode.drivers import nvidia
+from mlnode.drivers.gpu import nvidia_smi as nvidia
 from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row

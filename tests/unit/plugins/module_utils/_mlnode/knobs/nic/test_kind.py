@@ -192,20 +192,23 @@ class Contrary(Nic):
         super().call(name, request)
         moved = [field for field in names if getattr(self, group).get(field) != before.get(field, 0)]
         for field in moved[1:] if self.half else ():
-            getattr(self, group)[field] = before[field]
+            getattr(self, group)[field] = before.get(field, 0)
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+
+def contrary(node: NicNode, half: bool, **channels: int) -> Contrary:
+    most = {kind: 8 if number else 0 for kind, number in channels.items()}
+    node.nics["eth2"] = card = Contrary(
+        "ena", channels=channels, channels_max=most, pause=None, flags=None, fec=None
+    )
+    card.half = half
+    return card
 
 
 @pytest.mark.parametrize("half", [False, True])
 def test_an_error_of_a_joined_write_is_judged_by_what_is_there(node: NicNode, half: bool) -> None:
     """What has taken is not written once more, as each write may reset the NIC."""
-    node.nics["eth2"] = card = Contrary(
-        "ena",
-        channels={"combined": 0, "rx": 4, "tx": 4},
-        channels_max={"combined": 0, "rx": 8, "tx": 8},
-        pause=None, flags=None, fec=None,
-    )  # fmt: skip
-    card.half = half
+    card = contrary(node, half, combined=0, rx=4, tx=4)
     rule = {**ETH2, "channels": {"rx": 2, "tx": 6}, "rings": {"rx": 2048, "tx": 512}}
     outcome = apply(node, rule)
     assert {str(found.status) for found in outcome.rows} == {"changed"}
@@ -218,6 +221,34 @@ def test_an_error_of_a_joined_write_is_judged_by_what_is_there(node: NicNode, ha
         *(["/ethtool/eth2/ring/tx"] if half else []),
     ]
     assert plan(node, rule).steps == ()
+
+
+def numbers(card: Nic) -> list[dict[str, int]]:
+    groups = (card.channels, card.ring, card.coalesce)
+    return [{name: number for name, number in (group or {}).items() if number} for group in groups]
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"channels": {"combined": 2}},
+        {"rings": {"rx": 2048}},
+        {"rings": {"rx": 2048, "tx": 512}},
+        {"coalesce": {"rx-usecs": 50, "tx-usecs": 60, "rx-frames": 7}},
+    ],
+)
+def test_an_error_of_a_driver_that_made_the_change_is_none(
+    node: NicNode, wanted: dict[str, Any], half: bool
+) -> None:
+    """Neither when it is set, nor when it is put back."""
+    card = contrary(node, half, combined=8, rx=0, tx=0)
+    before = numbers(card)
+    outcome = apply(node, {**ETH2, **wanted})
+    assert {str(found.status) for found in outcome.rows} == {"changed"}
+    assert plan(node, {**ETH2, **wanted}).steps == ()
+    revert.revert(node)
+    assert numbers(card) == before
 
 
 def test_a_number_that_the_driver_makes_less_than_there_was_is_put_back(node: NicNode) -> None:

@@ -13,72 +13,78 @@ import re
 from typing import Any, Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from ...drivers import nvidia
-from ...drivers import services as service_files
 from ...host.host import Host
 from ...host.system import USUAL_SECONDS
+from ...model.check import Check, Subject, if_installed
 from ...model.errors import HostError, listed
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
-from ...topology.model import Gpu
-from ..model import Check, Subject, if_installed
-from .model import topic
+from .. import services as service_files
+from . import nvidia_smi as nvidia
+from . import topics
+from .driver import Card
 
 QUERY = (nvidia.TOOL, "-q", "-x")
 _SOURCE = " ".join(QUERY)
 _IMEX = "nvidia-imex-ctl"
 _DOMAIN = (_IMEX, "-N", "-j")
 
-ANSWERING = topic(
-    "gpu_answering",
-    Severity.HIGH,
-    "a job that starts one rank for each GPU fails at once, or waits for the lost GPU",
-    "nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
-    "look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
-    _SOURCE,
+ANSWERING = replace(
+    topics.ANSWERING,
+    reference="nvidia-smi(1); NVIDIA, Analyzing Xid Errors with the Xid Catalog (79)",
+    advice="look at dmesg for its Xid; drain the node, and reset the GPU or reboot",
+    source=_SOURCE,
 )
-CLOCKS = topic(
-    "gpu_clocks",
-    Severity.HIGH,
-    "the hardware has halved the clocks, or more, and all other GPUs of the job wait for this one",
-    "NVML API reference, nvmlClocksEventReasons",
-    "look at temperatures, fans and power supplies: nvidia-smi -q -d TEMPERATURE,POWER; the BMC's log",
-    _SOURCE,
+CLOCKS = replace(
+    topics.CLOCKS,
+    reference="NVML API reference, nvmlClocksEventReasons",
+    advice="look at temperatures, fans and power supplies: nvidia-smi -q -d TEMPERATURE,POWER; the BMC's log",
+    source=_SOURCE,
 )
-_SOFTWARE: dict[str, Any] = {
-    "severity": Severity.MEDIUM,
-    "reason": "the driver lowers the clocks to cool this GPU, and all others of the job wait for it",
-}
-FABRIC = topic(
-    "gpu_fabric",
-    Severity.HIGH,
-    "CUDA does not start on this GPU, with `system not yet initialized` (802), or its NVLinks are slower",
-    "NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
-    "look at the log of nvidia-fabricmanager and at dmesg; its version must match the driver's",
-    _SOURCE,
+FABRIC = replace(
+    topics.FABRIC,
+    reason="CUDA does not start on this GPU, with `system not yet initialized` (802), "
+    "or its NVLinks are slower",
+    reference="NVIDIA, Fabric Manager User Guide; NVML API reference, nvmlGpuFabricInfo_v3_t",
+    advice="look at the log of nvidia-fabricmanager and at dmesg; its version must match the driver's",
+    source=_SOURCE,
 )
-RECOVERY = topic(
-    "gpu_recovery",
-    Severity.HIGH,
-    "the driver waits for a reset or a reboot, and the next job on this GPU fails or dies",
-    "nvidia-smi(1), GPU Recovery Action and Remapped Rows",
-    "drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
-    _SOURCE,
+RECOVERY = replace(
+    topics.RECOVERY,
+    reference="nvidia-smi(1), GPU Recovery Action and Remapped Rows",
+    advice="drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
+    source=_SOURCE,
 )
 _ROWS: dict[str, Any] = {
     "severity": Severity.MEDIUM,
     "reason": "rows of its memory are remapped at the next reset, and the rest works until then",
 }
-IMEX = topic(
-    "imex",
-    Severity.HIGH,
-    "without the domain, a job whose nodes share memory over NVLink fails or falls back to the network",
-    "NVIDIA, IMEX Service for NVLink Networks",
-    "look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
-    " ".join(_DOMAIN),
+PARTITION = replace(
+    topics.PARTITION,
+    reference="nvidia-smi(1), MIG Mode",
+    advice="set one mode for all: nvidia-smi -mig",
+    source=_SOURCE,
+)
+POWER_CAP = replace(
+    topics.POWER_CAP,
+    reference="nvidia-smi(1), Power Readings",
+    advice="set the default again: nvidia-smi -i GPU -pl WATTS",
+    source=_SOURCE,
+)
+VERSIONS = replace(
+    topics.VERSIONS,
+    reference="nvidia-smi(1), VBIOS Version",
+    advice="bring all GPUs to one firmware",
+    source=_SOURCE,
+)
+IMEX = replace(
+    topics.IMEX,
+    reference="NVIDIA, IMEX Service for NVLink Networks",
+    advice="look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
+    source=" ".join(_DOMAIN),
 )
 #: Topics read with nvidia-smi -q -x
-TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, IMEX)
+TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, PARTITION, POWER_CAP, VERSIONS, IMEX)
 
 #: Twice the usual: without persistence mode the driver first initializes each GPU
 _SECONDS = 2 * USUAL_SECONDS
@@ -99,10 +105,13 @@ _READY = ("Completed", "Success")
 #: Values of the fabric's health; others are unknown here
 _WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_THERE)
 _BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
+_WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
+#: Products with NVLink 5, which connects them by switches only: NVIDIA B200, GB300
+_SWITCHED = regex(r"\bG?B[123]00\b", re.ASCII)
+
 _CHANNELS = "/dev/nvidia-caps-imex-channels"
-_MOST = 4
 _ALL = "every GPU that the driver holds"
 
 
@@ -121,7 +130,7 @@ class _Seen(NamedTuple):
         return "" if text in nvidia.NOT_THERE else text
 
 
-def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[Check]:
+def checks(host: Host, gpus: Sequence[Card]) -> Iterator[Check]:
     """Checks of NVIDIA's GPUs. gpus: those on PCI. Raises Nothing, HostError."""
     try:
         with if_installed():
@@ -132,7 +141,9 @@ def checks(host: Host, gpus: Sequence[Gpu]) -> Iterator[Check]:
         raise
     yield _answering(gpus, seen)
     for gpu in seen:
-        yield from (_clocks(gpu), _fabric(host, gpu), _recovery(gpu))
+        yield from (_clocks(gpu), _fabric(host, gpu), _recovery(gpu), _power_cap(gpu))
+    yield from _partition(seen)
+    yield _versions(seen)
     yield _imex(host, seen)
 
 
@@ -159,13 +170,13 @@ def _seen(answer: str) -> list[_Seen]:
 # -- presence --------------------------------------------------------------------------------
 
 
-def _answering(gpus: Sequence[Gpu], seen: Sequence[_Seen]) -> Check:
+def _answering(gpus: Sequence[Card], seen: Sequence[_Seen]) -> Check:
     here = {gpu.address for gpu in seen}
     ours = [gpu for gpu in gpus if gpu.driver in (None, "nvidia")]
     lost = [gpu.address for gpu in ours if gpu.address not in here]
     evidence = f"{len(ours) - len(lost)} of {len(ours)} on PCI"
     if lost:
-        evidence += f", and not {listed(lost, _MOST)}"
+        evidence += f", and not {listed(lost, topics.NAMED)}"
     others = len(gpus) - len(ours)
     evidence += f"; {others} with another driver" if others else ""
     return ANSWERING.judged(not lost, evidence, expected=_ALL)
@@ -186,7 +197,7 @@ def _clocks(gpu: _Seen) -> Check:
     if strange and not halved and not cooled:
         return subject.unknown(f"{evidence}: not known here: {', '.join(strange)}")
     if cooled and not halved:
-        subject = replace(subject, **_SOFTWARE)
+        subject = replace(subject, **topics.COOLED)
     return subject.judged(not halved and not cooled, evidence, expected="no slowdown")
 
 
@@ -215,8 +226,11 @@ def _named(element: ET.Element, pattern: Any) -> dict[str, str]:
 
 def _fabric(host: Host, gpu: _Seen) -> Check:
     subject, state, status = gpu.about(FABRIC), gpu.text("fabric/state"), gpu.text("fabric/status")
+    if not state and _is_switched(gpu):
+        evidence = "this GPU is behind NVSwitches, and the driver reports no registration"
+        return subject.unknown(evidence, advice=FABRIC.advice)
     if not state:
-        return subject.skip("this GPU has no NVSwitch to register with")
+        return subject.skip("the driver reports no NVSwitch that this GPU registers with")
     # Only a completed registration has a status (nvmlGpuFabricInfo_v3_t).
     evidence = f"{state}, {status}" if state == _READY[0] else state
     health = {child.tag: (child.text or "").strip() for child in gpu.element.iterfind("fabric/health/*")}
@@ -229,6 +243,13 @@ def _fabric(host: Host, gpu: _Seen) -> Check:
         return subject.unknown(f"{evidence}: not known here")
     good = (state, status) == _READY and not bad
     return subject.judged(good, evidence, expected=", ".join(_READY))
+
+
+def _is_switched(gpu: _Seen) -> bool:
+    """True for a GPU whose NVLinks end at switches, by the platform or the product's name."""
+    return gpu.text("platformInfo/peer_type").startswith("Switch") or bool(
+        _SWITCHED.search(gpu.text("product_name"))
+    )
 
 
 def _manager(host: Host) -> str:
@@ -266,6 +287,45 @@ def _older(gpu: _Seen) -> str:
     return asked or ("None" if "No" in wanted.values() else "")
 
 
+# -- alike -----------------------------------------------------------------------------------
+
+
+def _power_cap(gpu: _Seen) -> Check:
+    subject = gpu.about(POWER_CAP)
+    cap, default = (gpu.text(f"gpu_power_readings/{name}_power_limit") for name in ("current", "default"))
+    if not cap and not default:
+        return subject.skip("this driver or GPU does not report it")
+    watts = [_WATTS.match(text) for text in (cap, default)]
+    evidence = f"{cap}; default {default}"
+    if watts[0] is None or watts[1] is None:
+        return subject.unknown(f"{evidence}: not two numbers of watts")
+    return subject.judged(float(watts[0][1]) >= float(watts[1][1]), evidence, expected=f"at least {default}")
+
+
+def _partition(seen: Sequence[_Seen]) -> Iterator[Check]:
+    """Judged against the mode that most GPUs of the node have."""
+    modes = {gpu.address: gpu.text("mig_mode/current_mig") for gpu in seen}
+    usual = topics.usual([mode for mode in modes.values() if mode])
+    for gpu in seen:
+        subject, mode = gpu.about(PARTITION), modes[gpu.address]
+        if not mode:
+            yield subject.skip("this GPU has no partitions")
+        else:
+            yield subject.judged(mode == usual, f"MIG {mode}", expected=f"MIG {usual}, as most GPUs here")
+
+
+def _versions(seen: Sequence[_Seen]) -> Check:
+    """The firmware of all GPUs; one driver has them all."""
+    names = {gpu.address: gpu.text("vbios_version") for gpu in seen}
+    if not any(names.values()):
+        return VERSIONS.skip("this driver does not report them")
+    if not all(names.values()):
+        return VERSIONS.unknown("some GPUs do not report theirs")
+    counts = {name: [*names.values()].count(name) for name in dict.fromkeys(names.values())}
+    evidence = "vbios " + ", ".join(f"{name} ({count})" for name, count in counts.items())
+    return VERSIONS.judged(len(counts) == 1, evidence, expected="one of each")
+
+
 # -- memory shared between nodes over NVLink -------------------------------------------------
 
 
@@ -283,20 +343,24 @@ def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
         where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
         return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
     waiting = [f"{name} {state}" for name, state in domain.nodes.items() if state != "READY"]
-    evidence = f"{domain.state}, {len(domain.nodes) - len(waiting)} of {len(domain.nodes)} nodes READY"
-    evidence += f", and not {listed(waiting, _MOST)}" if waiting else ""
+    waiting += [f"{link} {state}" for link, state in domain.links.items() if state != "CONNECTED"]
+    ready = sum(state == "READY" for state in domain.nodes.values())
+    evidence = f"{domain.state}, {ready} of {len(domain.nodes)} nodes READY"
+    evidence += f", and not {listed(waiting, topics.NAMED)}" if waiting else ""
     evidence += "" if channels else f"; no channel is in {_CHANNELS}"
-    good = domain.state == "UP" and bool(channels)
+    is_up = domain.state == "UP" and not waiting
     no_channel = "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
-    advice = no_channel if domain.state == "UP" else IMEX.advice
-    return IMEX.judged(good, evidence, expected="UP, and a channel", advice=advice)
+    advice = no_channel if is_up else IMEX.advice
+    good = is_up and bool(channels)
+    return IMEX.judged(good, evidence, expected="UP, all nodes READY, and a channel", advice=advice)
 
 
 class _Domain(NamedTuple):
-    """state: UP, DEGRADED or DOWN. nodes: address → state of its daemon."""
+    """state: UP, DEGRADED or DOWN. nodes: address → state of its daemon. links: addresses → connection."""
 
     state: str
     nodes: Mapping[str, str]
+    links: Mapping[str, str]
 
 
 def _domain(answer: str) -> _Domain:
@@ -304,7 +368,15 @@ def _domain(answer: str) -> _Domain:
     try:
         given = json.loads(answer)
         nodes = {str(node["host"]): str(node["status"]) for node in given["nodes"].values()}
-        return _Domain(str(given["status"]), nodes)
+        links = {
+            f"{node['host']} to {link['host']}": str(link["status"])
+            for node in given["nodes"].values()
+            if node["status"] == "READY"
+            for link in node.get("connections", {}).values()
+        }
+        if nodes:
+            return _Domain(str(given["status"]), nodes, links)
+        problem = "it lists no node"
     except ValueError as error:
         problem = str(error)
     except (AttributeError, KeyError, TypeError) as error:

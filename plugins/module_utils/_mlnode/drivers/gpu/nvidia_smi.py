@@ -14,10 +14,10 @@ import errno
 import re
 from typing import Sequence, TypeVar
 
-from ..host.host import Host
-from ..host.system import USUAL_SECONDS
-from ..model.errors import HostError, MissingError
-from ..model.record import regex
+from ...host.host import Host
+from ...host.system import USUAL_SECONDS
+from ...model.errors import HostError, MissingError
+from ...model.record import regex
 
 T = TypeVar("T")
 

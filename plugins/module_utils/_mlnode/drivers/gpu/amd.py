@@ -1,0 +1,208 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""AMD's driver: files of amdgpu in sysfs, amd-smi where a kernel lacks them, and the kernel's log.
+
+Written from the sources and documentation of kernel and ROCm; no such GPU was at hand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Iterator, Mapping, Sequence
+
+from ...host.host import Host
+from ...model.check import Check, Nothing
+from ...model.errors import HostError, listed
+from ...model.log import Event, Line
+from ...model.record import replace
+from . import amd_links, amd_messages, amd_ras, amd_speed, topics
+from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, value
+from .driver import Card, Export, GpuDriver
+
+PERSISTENCE = replace(
+    topics.PERSISTENCE,
+    reference="power/runtime_pm.rst; ABI/testing/sysfs-devices-power",
+    advice="write on to power/control, or load amdgpu with runpm=0",
+    source="/sys/bus/pci/devices/*/power/control",
+)
+ANSWERING = replace(
+    topics.ANSWERING,
+    reference="gpu/amdgpu/driver-core.rst; kfd_topology.c",
+    advice="look at dmesg for amdgpu; drain the node, and reboot or power it off and on",
+    source=NODES,
+)
+PARTITION = replace(
+    topics.PARTITION,
+    reference="amdgpu_gfx.c, amdgpu_gmc.c; AMD, GPU Partitioning Overview",
+    advice="set one mode for all: amd-smi set --compute-partition, --memory-partition",
+    source="/sys/bus/pci/devices/*/current_compute_partition, current_memory_partition",
+)
+VERSIONS = replace(
+    topics.VERSIONS,
+    reference="gpu/amdgpu/driver-misc.rst (vbios_version); amdgpu_ucode.c (fw_version)",
+    advice="bring all GPUs to one firmware",
+    source="/sys/bus/pci/devices/*/fw_version, vbios_version",
+)
+IMEX = replace(topics.IMEX, reference="amdgpu_xgmi.c", source="/sys/bus/pci/devices/*/xgmi_hive_info")
+
+#: Names of the modes (amdgpu_gfx.c: amdgpu_gfx_compute_mode_desc; amdgpu_gmc.c: nps_desc)
+_COMPUTE = ("SPX", "DPX", "TPX", "QPX", "CPX")
+_MEMORY = ("NPS1", "NPS2", "NPS3", "NPS4", "NPS6", "NPS8")
+_ALL = "every GPU that the driver holds"
+
+
+#: Options that amdgpu requires (as perftest and RCCL check); newer kernels have only the first
+_NEEDED, _FORMERLY_NEEDED = "CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"
+
+
+def _ours(cards: Sequence[Card]) -> list[Card]:
+    return [card for card in cards if card.driver in (None, MODULE)]
+
+
+def _answering(host: Host, cards: Sequence[Card]) -> Check:
+    """A GPU answers if it has a file for rendering and computes."""
+    ours = _ours(cards)
+    able = {*compute_nodes(host).values()} if host.exists(NODES) else None
+    lost = [
+        card.address
+        for card in ours
+        if not host.names(path_of(card.address, "drm")) or (able is not None and card.address not in able)
+    ]
+    evidence = f"{len(ours) - len(lost)} of {len(ours)} on PCI"
+    if lost:
+        evidence += f", and not {listed(lost, topics.NAMED)}"
+    others = len(cards) - len(ours)
+    evidence += f"; {others} with another driver" if others else ""
+    if able is None and not lost:
+        return ANSWERING.unknown(f"{evidence}, but {NODES} does not exist: whether they compute is unknown")
+    return ANSWERING.judged(not lost, evidence, expected=_ALL)
+
+
+def _persistence(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
+    for card in cards:
+        subject, path = (
+            replace(PERSISTENCE, target=f"GPU {card.address}"),
+            path_of(card.address, "power/control"),
+        )
+        try:
+            mode = required(host, path).strip()
+        except HostError as error:
+            yield subject.unknown(str(error))
+            continue
+        if mode in ("on", "auto"):
+            evidence = "on" if mode == "on" else "auto: the kernel suspends an unused GPU"
+            yield subject.judged(mode == "on", evidence, expected="on")
+        else:
+            yield subject.unknown(f"{path} says {mode[:20]!r}")
+
+
+def _partition(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
+    """Judged against the mode that most GPUs of the node have."""
+    modes: dict[str, str] = {}
+    for card in cards:
+        subject = replace(PARTITION, target=f"GPU {card.address}")
+        values = [
+            value(host, path_of(card.address, f"current_{name}_partition")) for name in ("compute", "memory")
+        ]
+        if all(mode.absent is not None for mode in values):
+            yield subject.skip("this GPU or kernel has no partitions")
+            continue
+        texts = [(mode.text or "").strip() for mode in values]
+        if texts[0] in _COMPUTE and (texts[1] in _MEMORY or values[1].absent is not None):
+            modes[card.address] = "/".join(filter(None, texts))
+        else:
+            problems = [mode.problem or f"it says {(mode.text or '')[:20]!r}" for mode in values]
+            yield subject.unknown("; ".join(problems))
+    usual = topics.usual([*modes.values()])
+    for address, mode in modes.items():
+        subject = replace(PARTITION, target=f"GPU {address}")
+        yield subject.judged(mode == usual, mode, expected=f"{usual}, as most GPUs here")
+
+
+def _versions(host: Host, cards: Sequence[Card]) -> Check:
+    """The driver, and the firmware that GPUs of one model have. Raises HostError."""
+    version = value(host, f"{LOADED}/version")
+    if version.unreadable is not None:
+        raise HostError("read", f"{LOADED}/version", None, version.problem)
+    driver = f"{MODULE} {version.text.strip()}" if version.text else f"{MODULE} of the kernel"
+    found: dict[str, Counter[str]] = {}
+    for card in cards:
+        for name, text in _firmware(host, card.address).items():
+            found.setdefault(name, Counter())[text] += 1
+    if not found:
+        return VERSIONS.unknown(f"{driver}; no firmware is shown")
+    different = {
+        name: counts for name, counts in found.items() if len(counts) > 1 or sum(counts.values()) < len(cards)
+    }
+    if different:
+        words = [f"{name} {', '.join(f'{text} ({number})' for text, number in counts.items())}"
+                 for name, counts in different.items()]  # fmt: skip
+        return VERSIONS.judged(False, f"{driver}; {listed(words, topics.NAMED)}", expected="one of each")
+    shown = ", ".join(f"{name} {next(iter(counts))}" for name, counts in sorted(found.items()))
+    return VERSIONS.judged(True, f"{driver}; {shown}", expected="one of each")
+
+
+def _firmware(host: Host, address: str) -> dict[str, str]:
+    """Name → version. Raises HostError."""
+    versions = {}
+    bios = value(host, path_of(address, "vbios_version"))
+    if bios.unreadable is not None:
+        raise HostError("read", path_of(address, "vbios_version"), None, bios.problem)
+    if bios.text is not None:
+        versions["vbios"] = bios.text.strip()
+    folder = path_of(address, "fw_version")
+    for name in host.names(folder):
+        if name.endswith("_fw_version"):
+            text = required(host, f"{folder}/{name}").strip()
+            versions[name[: -len("_fw_version")]] = text
+    return {name: text for name, text in versions.items() if text.strip("0x")}
+
+
+def _imex(_host: Host, _cards: Sequence[Card]) -> Check:
+    return IMEX.skip("XGMI joins the GPUs of one node only")
+
+
+class Amd(GpuDriver):
+    VENDOR = "AMD"
+    MODULE = MODULE
+    LOOKS = (
+        ((amd_ras.ECC,), amd_ras.ecc),
+        ((PERSISTENCE,), _persistence),
+        ((ANSWERING,), _answering),
+        ((amd_speed.CLOCKS,), amd_speed.clocks),
+        ((amd_links.FABRIC,), amd_links.fabric),
+        ((amd_ras.RECOVERY,), amd_ras.recovery),
+        ((PARTITION,), _partition),
+        ((amd_speed.POWER_CAP,), amd_speed.power_cap),
+        ((VERSIONS,), _versions),
+        ((IMEX,), _imex),
+    )
+    MESSAGES = amd_messages.MESSAGES
+    PEERS = ("amdkfd",)
+    PEER_MODULES = ()
+    PEER_ADVICE = "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA"
+
+    def require(self, host: Host) -> None:
+        if not host.exists(LOADED):
+            raise Nothing(f"{LOADED} does not exist: AMD's driver is not loaded", LOADED)
+
+    def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
+        return amd_messages.events(lines)
+
+    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
+        if not any(card.driver == MODULE for card in cards):
+            return Export(False, "the driver amdgpu is not loaded", "/sys/bus/pci/devices")
+        path = f"/boot/config-{release}"
+        built = host.value(path)
+        if not built.text:
+            return Export(None, built.problem or f"{path} is empty", path)
+        lines = frozenset(built.text.splitlines())
+        if f"{_NEEDED}=y" not in lines or f"# {_FORMERLY_NEEDED} is not set" in lines:
+            return Export(False, f"the kernel was built without {_NEEDED} or {_FORMERLY_NEEDED}", path)
+        return Export(True, "amdgpu exports DMA-BUF", path)
+
+    def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
+        try:
+            return computing(host)
+        except HostError:
+            return {}

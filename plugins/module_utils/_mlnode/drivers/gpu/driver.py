@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Interface of a driver of GPUs. Checks and areas use it, and know no vendor."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tuple, Union
+
+from ...host.host import Host
+from ...model.check import Check, Subject, findings
+from ...model.log import Event, Line
+from ...model.record import NamedTuple
+
+
+class Card(Protocol):
+    """A GPU on PCI. address: as in sysfs. driver: of the kernel, None without one."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def driver(self) -> str | None: ...
+
+
+#: Returns findings about GPUs, or raises Nothing or HostError
+Ask = Callable[[Host, Sequence[Card]], Union[Check, Iterable[Check]]]
+#: Topics, and the function that answers them
+Look = Tuple[Tuple[Subject, ...], Ask]
+
+
+class Export(NamedTuple):
+    """Whether the driver exports GPU memory as DMA-BUF. works: None if unknown."""
+
+    works: bool | None
+    words: str
+    source: str
+
+
+class GpuDriver:
+    """A vendor's driver.
+
+    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source
+    of each answer. MESSAGES: about errors in the kernel's log. PEERS, PEER_MODULES: names under which its
+    modules register with an RDMA core that takes peer memory, and these modules. PEER_ADVICE: how to let
+    NICs access its memory.
+    """
+
+    VENDOR: str
+    MODULE: str
+    LOOKS: tuple[Look, ...]
+    MESSAGES: Subject
+    PEERS: tuple[str, ...]
+    PEER_MODULES: tuple[str, ...]
+    PEER_ADVICE: str
+
+    def require(self, host: Host) -> None:
+        """Raises Nothing if the driver is not loaded, and HostError."""
+        raise NotImplementedError
+
+    def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
+        """Errors in the kernel's log, the oldest first, with the GPU or switch that they are about."""
+        raise NotImplementedError
+
+    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
+        """release: of a kernel whose NIC drivers accept DMA-BUF."""
+        raise NotImplementedError
+
+    def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
+        """Process id → addresses of the GPUs that it computes on; empty if unknown."""
+        raise NotImplementedError
+
+    def checks(self, host: Host, cards: Sequence[Card]) -> Iterator[Check]:
+        """Findings about all topics of LOOKS. cards: the GPUs of this vendor."""
+        for topics, look in self.LOOKS:
+            yield from findings(topics, partial(self._look, look, host, cards))
+
+    def _look(self, look: Ask, host: Host, cards: Sequence[Card]) -> Check | Iterable[Check]:
+        self.require(host)
+        return look(host, cards)

@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's driver: nvidia-smi, the kernel's log, and the persistence mode."""
+
+from __future__ import annotations
+
+from typing import Iterator, Mapping, Sequence
+
+from ...host.host import Host
+from ...model import values
+from ...model.check import Check, Nothing, if_installed
+from ...model.errors import HostError
+from ...model.log import Event, Line
+from ...model.record import regex, replace
+from ...model.setting import Severity
+from . import nvidia_query, topics, xid
+from . import nvidia_smi as smi
+from .driver import Card, Export, GpuDriver
+
+_ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
+_ECC_QUERY = (smi.TOOL, f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}", "--format=csv,noheader")
+
+#: Processes that compute on a GPU: with CUDA, a process may hold the files of all GPUs
+_APPS = (smi.TOOL, "--query-compute-apps=pid,gpu_bus_id", "--format=csv,noheader")
+
+ECC = replace(topics.ECC, reference="nvidia-smi(1), ECC Errors", source=f"{smi.TOOL} --query-gpu={_ERRORS}")
+PERSISTENCE = replace(
+    topics.PERSISTENCE,
+    reference="NVIDIA, Driver Persistence",
+    advice="set it on: the module gpu_persistence",
+    source=" ".join(smi.QUERY[:2]),
+)
+
+
+#: The first line of the driver's version identifies the open or proprietary modules; only the open ones
+#: export DMA-BUF
+_OPEN = regex(r"NVIDIA UNIX Open Kernel Module", 0)
+
+
+def _ecc(host: Host, _cards: Sequence[Card]) -> Iterator[Check]:
+    with if_installed():
+        table = smi.rows(smi.ask(host, _ECC_QUERY), 3)
+    for address, (mode, corrected, uncorrected) in table.items():
+        subject = replace(ECC, target=f"GPU {address}")
+        if mode in smi.NOT_THERE:
+            yield subject.skip("this GPU has no ECC")
+        elif mode != "Enabled":
+            advice = "switch it on with nvidia-smi -e 1, and reset the GPU"
+            subject = replace(subject, severity=Severity.MEDIUM)
+            yield subject.judged(False, f"ECC is {mode[:20].lower()}", expected="ECC enabled", advice=advice)
+        elif values.number(corrected) is None or values.number(uncorrected) is None:
+            yield subject.unknown(
+                f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are not numbers"
+            )
+        else:
+            evidence = f"{uncorrected} not corrected, {corrected} corrected since the driver was loaded"
+            yield subject.judged(values.number(uncorrected) == 0, evidence, expected="0 not corrected")
+
+
+def _persistence(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
+    with if_installed():
+        modes = smi.persistence(host)
+    for card in cards:
+        subject, mode = replace(PERSISTENCE, target=f"GPU {card.address}"), modes.get(card.address, "")
+        if mode in (smi.ON, smi.OFF):
+            yield subject.judged(mode == smi.ON, mode, expected=smi.ON)
+        elif mode:
+            yield subject.skip("this GPU has no such mode")
+        elif card.driver not in (None, Nvidia.MODULE):
+            yield subject.skip(f"it belongs to {card.driver}")
+        else:
+            yield subject.unknown(f"{smi.TOOL} does not show this GPU: it may have failed")
+
+
+class Nvidia(GpuDriver):
+    VENDOR = "NVIDIA"
+    MODULE = "nvidia"
+    LOOKS = (((ECC,), _ecc), ((PERSISTENCE,), _persistence), (nvidia_query.TOPICS, nvidia_query.checks))
+    MESSAGES = xid.XID
+    PEERS = ("nv_mem", "nv_mem_nc", "nvidia-peermem")
+    PEER_MODULES = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
+    PEER_ADVICE = (
+        "load nvidia_peermem with the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
+        "modules on a kernel since 5.12"
+    )
+
+    def require(self, host: Host) -> None:
+        try:
+            host.read(smi.DRIVER)
+        except HostError as error:
+            if error.absent:
+                raise Nothing(error.missing, smi.DRIVER) from error
+            raise
+
+    def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
+        return xid.events(lines)
+
+    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
+        del release
+        version = host.value(smi.DRIVER)
+        bound = any(card.driver == self.MODULE for card in cards)
+        if version.unreadable is not None or (version.text is None and bound):
+            return Export(None, version.problem, smi.DRIVER)
+        if version.text is None:
+            return Export(False, f"no driver of NVIDIA is loaded ({version.problem})", smi.DRIVER)
+        first = version.text.split("\n", 1)[0].strip()
+        if not first:
+            return Export(None, f"{smi.DRIVER} is empty", smi.DRIVER)
+        if _OPEN.search(first):
+            return Export(True, "the open kernel modules export DMA-BUF", smi.DRIVER)
+        return Export(False, f"not the open kernel modules, so no DMA-BUF ({first[:90]})", smi.DRIVER)
+
+    def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
+        try:
+            answer = smi.ask(host, _APPS)
+        except HostError:
+            return {}
+        computing: dict[int, set[str]] = {}
+        for line in answer.splitlines():
+            pid, _comma, bus_id = (word.strip() for word in line.partition(","))
+            address = smi.address(bus_id)
+            if pid.isascii() and pid.isdigit() and address is not None:
+                computing.setdefault(int(pid), set()).add(address)
+        return {pid: tuple(sorted(addresses)) for pid, addresses in computing.items()}

@@ -137,6 +137,8 @@ def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = N
     if len(ratios) > 1:
         worst = max(known, key=lambda leaf: leaf.ratio)
         evidence += f", the highest at {worst.name}: {worst}"
+        if checks and all(check.target != worst.name for check in checks):
+            checks.append(subject.skip(evidence))
     return checks or [subject.judged(True, evidence, expected=_limit(intended)[1])]
 
 

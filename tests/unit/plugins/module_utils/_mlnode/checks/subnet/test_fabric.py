@@ -304,6 +304,17 @@ def test_leaves_without_a_majority_are_judged_by_the_others(
     assert all(words in f"{check.found}; {check.expected}" for check in uplinks.values())
 
 
+def test_the_worst_leaf_is_shown_beside_others() -> None:
+    made = leaves_of((4, 8), (5, 8), (6, 8))
+    made.cable("leaf0", "spine1")
+    made.cable("leaf0", "spine1")
+    uplinks = {target: check for (name, target), check in made.checks().items() if name == "uplinks"}
+    assert {target: check.verdict.value for target, check in uplinks.items()} == {
+        "leaf0": "warn", "subnet": "skip",
+    }  # fmt: skip
+    assert "the highest at leaf2: 2550 Gb/s down, 3400 up (0.75:1)" in uplinks["subnet"].found
+
+
 @cases.table
 def test_a_silent_port_may_lead_to_a_node_or_up(
     down: int, up: int, silent: int, intended: float | None, verdict: str

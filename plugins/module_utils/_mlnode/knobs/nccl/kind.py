@@ -214,6 +214,7 @@ _GROUPS = {
     names.DEBUGGING: "for experiments and as a workaround: NCCL's guide advises against keeping it",
     names.UNDOCUMENTED: "NCCL reads it, and does not document it",
     names.GONE: "NCCL 2.30 reads it, and 2.32 does not",
+    names.RCCL: "RCCL reads it, and NCCL does not",
 }
 
 

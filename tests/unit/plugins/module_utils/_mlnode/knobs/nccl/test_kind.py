@@ -70,6 +70,12 @@ def test_gpus_whose_library_reads_another_file(machine: Machine) -> None:
     machine.forget()
     assert str(apply(machine, NCCL_DEBUG="WARN").rows[0].status) == "changed"
     assert conf(machine) == block("NCCL_DEBUG=WARN")
+    apply(machine, RCCL_MSCCL_ENABLE=0)
+    assert conf(machine) == block("RCCL_MSCCL_ENABLE=0")
+    with pytest.raises(
+        DeclarationError, match="RCCL_MSCCL_ENABL': NCCL knows no such variable; did you mean"
+    ):
+        apply(machine, RCCL_MSCCL_ENABL=0)
 
 
 def test_gpus_whose_library_reads_this_file(machine: Machine) -> None:

@@ -44,7 +44,7 @@ options:
       - The measured figure.
       - V(tcp) is the bandwidth of TCP, with C(iperf3).
       - V(rdma_bw) is the bandwidth of RDMA, with C(ib_write_bw), and V(rdma_lat) its latency, with C(ib_write_lat).
-      - V(gpudirect) is the bandwidth of RDMA between the memories of NVIDIA GPUs, and between host memories. It needs a
+      - V(gpudirect) is the bandwidth of RDMA between the memories of NVIDIA or AMD GPUs, and between host memories. It needs a
         perftest built with CUDA.
     type: str
     choices: [tcp, rdma_bw, rdma_lat, gpudirect]

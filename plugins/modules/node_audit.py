@@ -26,7 +26,7 @@ options:
 extends_documentation_fragment:
   - mlnode.tuning.fail_on.never
 notes:
-  - Runs C(nvidia-smi), C(dmesg) and C(chronyc) if they are installed and have something to query. If one fails, or does
+  - Runs C(nvidia-smi), C(amd-smi), C(dmesg) and C(chronyc) if they are installed and have something to query. If one fails, or does
     not answer within a minute, its checks are V(unknown).
   - Without root the kernel's log and the limits of daemons may be hidden, which is V(unknown).
 seealso:

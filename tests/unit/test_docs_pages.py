@@ -44,7 +44,7 @@ def test_values_has_a_row_for_every_setting_of_a_profile() -> None:
     for name in (*profile.known(), *profile.presets()):
         specs = declaration(name).items()
         assert [item.key for kind, spec in specs for item in door.parse(kind, spec)] in shown, name
-    assert "table of its settings" not in page
+    assert "has the values with reasons" not in page
 
 
 def test_values_says_of_each_area_who_sets_it_at_boot() -> None:

@@ -26,12 +26,13 @@ class Accelerator(NamedTuple):
     """name: of the vendor. classes: of PCI. files: pattern of a device file below /dev, and a link to its PCI
     function or a file with the address, by the file's name or its first number; "" if there is neither. Only
     computing processes hold these files; files for monitors are left out. services: /proc/PID/comm, cut to 15
-    characters, of daemons that hold a file all the time, and why."""
+    characters, of daemons that hold a file all the time, and why. conf: file of its NCCL."""
 
     name: str
     classes: tuple[int, ...]
     files: tuple[tuple[str, str], ...]
     services: tuple[tuple[str, str], ...] = ()
+    conf: str = ""
 
 
 #: PCI vendor → its accelerators
@@ -49,6 +50,7 @@ VENDORS = {
             ("nvidia-device-p", "nvidia-device-plugin hands GPUs to Kubernetes and watches them"),
             ("nvidia-smi", "shows GPUs, with --loop for ever"),
         ),
+        "/etc/nccl.conf",
     ),
     # kfd: computations. cardN may be a console's. drivers/gpu/drm/amd/amdkfd/kfd_chardev.c. Documentation of
     # ROCm Data Center Tool and AMD Device Metrics Exporter: rdc.service, gpuagent.service.
@@ -57,6 +59,7 @@ VENDORS = {
         (VGA, _3D, _DISPLAY, PROCESSING),
         (("kfd", ""), _RENDER),
         (("rdcd", "RDC watches GPUs"), ("gpuagent", "the same for AMD's exporter to Prometheus")),
+        "/etc/rccl.conf",  # src/misc/param.cc of RCCL
     ),
     INTEL: Accelerator("Intel", (VGA, _3D, _DISPLAY), (_RENDER,)),
     # drivers/accel/habanalabs; hlN in Linux before 6.3 (Documentation/ABI/testing/sysfs-driver-habanalabs).
@@ -116,6 +119,8 @@ VENDORS = {
 FILES = dict(file for vendor in VENDORS.values() for file in vendor.files)
 #: Patterns of the files that stand for one accelerator
 EACH = tuple(pattern for pattern in FILES if _NUMBER in pattern)
+#: Name of a vendor → the file that its library of collectives reads
+CONFS = {vendor.name: vendor.conf for vendor in VENDORS.values() if vendor.conf}
 #: Folders of these files
 FOLDERS = tuple(sorted({f"/dev/{pattern.rpartition('/')[0]}".rstrip("/") for pattern in FILES}))
 CLASSES = {code for vendor in VENDORS.values() for code in vendor.classes}

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""AMD's driver: files of amdgpu in sysfs, amd-smi where a kernel lacks them, and the kernel's log.
+"""AMD's driver: files of amdgpu in sysfs, amd-smi if a kernel lacks them, and the kernel's log.
 
 Written from the sources and documentation of kernel and ROCm; no such GPU was at hand.
 """

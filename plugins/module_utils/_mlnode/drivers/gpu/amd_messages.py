@@ -38,7 +38,7 @@ _MEMORY = Cause(
     "drain the node and run the vendor's diagnostic if it comes back",
 )  # fmt: skip
 _CORRECTED = Cause(
-    "hardware", Severity.LOW, "an error was corrected; many of them come before one that is not",
+    "hardware", Severity.LOW, "an error was corrected; many corrected errors announce a fatal error",
     "replace the GPU if their number grows",
 )  # fmt: skip
 _HANG = Cause(

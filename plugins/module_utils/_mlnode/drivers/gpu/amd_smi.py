@@ -54,7 +54,7 @@ def _gpus(host: Host, command: tuple[str, ...]) -> dict[int, Mapping[str, Any]]:
     try:
         answer = json.loads(done.out)
     except (ValueError, RecursionError) as error:
-        raise HostError("understand", TOOL, None, f"its answer is no JSON: {error}") from error
+        raise HostError("understand", TOOL, None, f"invalid JSON: {error}") from error
     listed = answer.get("gpu_data") if isinstance(answer, dict) else answer
     if not isinstance(listed, list):
         raise HostError("understand", TOOL, None, "its answer has no list of GPUs")

@@ -66,9 +66,9 @@ _PROLOG = regex(r"^\s*TaskProlog\s*=\s*(/[!-~]+)", re.ASCII | re.IGNORECASE | re
 
 
 #: Assignments to variables of NCCL, its plugins and libsharp
-_SETS = regex(r"(?<![A-Za-z0-9_$])((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})=", re.ASCII)
-_IN_PAM = regex(r"^\s*((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s+(?:DEFAULT|OVERRIDE)=", re.ASCII)
-_CSH = regex(r"\bsetenv\s+((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s", re.ASCII)
+_SETS = regex(r"(?<![A-Za-z0-9_$])((?:[NR]CCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})=", re.ASCII)
+_IN_PAM = regex(r"^\s*((?:[NR]CCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s+(?:DEFAULT|OVERRIDE)=", re.ASCII)
+_CSH = regex(r"\bsetenv\s+((?:[NR]CCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})\s", re.ASCII)
 
 
 def is_name(text: str) -> bool:

@@ -35,7 +35,7 @@ LOST = "not read by NCCL"
 
 #: Such a line: with blanks, export, lower case or a UTF-8 mark before the name, or with : instead of =
 _MEANT = regex(
-    r"\ufeff?[ \t]*(?:(?:export|setenv)[ \t]+)?((?:NCCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})"
+    r"\ufeff?[ \t]*(?:(?:export|setenv)[ \t]+)?((?:[NR]CCL|OFI_NCCL|SHARP_COLL)_[A-Z0-9_]{1,63})"
     r"[ \t]*(?:[=:]|[ \t]\S)",
     re.ASCII | re.IGNORECASE,
 )

@@ -15,11 +15,12 @@ from typing import Sequence
 from ...engine import declared, edited_file
 from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
-from ...model import values
+from ...model import accelerators, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from ...topology import hardware
 from ..qos import files as qos_files
 from . import auto, environment, file, names
 from . import parse as nccl_parse
@@ -43,7 +44,7 @@ _MODE = 0o644
 
 class _Node(NamedTuple):
     """Data shared by one run's settings. linked: target of the file if it is a link. closed: why users' jobs
-    cannot read the file, and the remedy; empty if they can.
+    cannot read the file, and the remedy; empty if they can. unread: why jobs on these GPUs never read it.
     """
 
     context: Context
@@ -51,6 +52,7 @@ class _Node(NamedTuple):
     places: Places
     linked: str
     closed: str
+    unread: str
 
     @property
     def host(self) -> Host:
@@ -67,6 +69,18 @@ def _closed(host: Host) -> str:
                 f"chmod o+{sign} {path}"
             )
     return ""
+
+
+def _unread(host: Host) -> str:
+    """Why jobs do not read the file: the library of the GPUs here has another one, which is no link to it."""
+    paths = {accelerators.CONFS.get(gpu.vendor, "") for gpu in hardware.topology(host).gpus} - {""}
+    if not paths or PATH in paths:
+        return ""
+    others = [path for path in sorted(paths) if host.link_target(path) not in (PATH, PATH.rpartition("/")[2])]
+    return "; ".join(
+        f"jobs on these GPUs read {path} in place of {PATH}: ln -s {PATH.rpartition('/')[2]} {path}"
+        for path in others
+    )
 
 
 def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
@@ -200,6 +214,7 @@ _GROUPS = {
     names.DEBUGGING: "for experiments and as a workaround: NCCL's guide advises against keeping it",
     names.UNDOCUMENTED: "NCCL reads it, and does not document it",
     names.GONE: "NCCL 2.30 reads it, and 2.32 does not",
+    names.RCCL: "RCCL reads it, and NCCL does not",
 }
 
 
@@ -216,7 +231,8 @@ class NcclKind(Kind):
         """The file, and other sources of its variables."""
         host = context.host
         conf, linked = file.parse(host.text(PATH)), host.link_target(PATH)
-        return _Node(context, conf, environment.read(host), linked, _closed(host))
+        unread = _unread(host) if context.runtime else ""
+        return _Node(context, conf, environment.read(host), linked, _closed(host), unread)
 
     def read_one(self, setting: Setting, node: _Node) -> Reading:
         name, want = name_of(setting.key), setting.want
@@ -225,6 +241,9 @@ class NcclKind(Kind):
                 # For the machine that boots the image; a value from an earlier boot stays until then.
                 return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
             return _judged(name, want, [], node)._replace(runtime=Value(), note="")
+        if node.unread:
+            nothing = Value(absent=node.unread)
+            return Reading(PATH, nothing, Boot(nothing), want=want)
         if want is not None:
             return _judged(name, want, [auto.doubts(node.host, name, want)], node)
         answer = auto.resolve(node.host, name)

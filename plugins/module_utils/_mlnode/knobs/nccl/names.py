@@ -17,7 +17,7 @@ from typing import Iterator, Mapping
 
 from ...model.record import NamedTuple
 
-SYSTEM, DEBUGGING, UNDOCUMENTED, GONE = "system", "debugging", "undocumented", "gone"
+SYSTEM, DEBUGGING, UNDOCUMENTED, GONE, RCCL = "system", "debugging", "undocumented", "gone", "rccl"
 
 #: Variables for system configuration, meant to stay: the first part of the guide
 _SYSTEM = """
@@ -99,6 +99,15 @@ GROUP_CUDA_STREAM IB_RECEIVER_SIDE_MATCHING_SCHEME MLOPART_RDMA_ENABLE MULTI_SEG
 NET_PLUGIN_REF_COUNT RMA_PLUGIN_REF_COUNT
 """
 
+#: Whole names of variables of RCCL alone: its guide (ROCm 7.1, RCCL environment variables), and the macro
+#: RCCL_PARAM of its sources
+_RCCL = """
+RCCL_LOG_LEVEL=0.. RCCL_TREES=text NCCL_RINGS=text NCCL_RINGS_REMAP=text RCCL_MSCCL_ENABLE=0..1
+RCCL_MSCCL_FORCE_ENABLE=0..1 RCCL_MSCCLPP_ENABLE=0..1 RCCL_IB_QPS_PER_P2P=0.. RCCL_IB_ABORT_ON_ERROR=0..1
+RCCL_ENABLE_SIGNALHANDLER=0..1 RCCL_USE_AMD_SMI_LIB=0..1 RCCL_ALL_TO_ALL_PIVOT_ENABLE=0..1
+RCCL_MODEL_REVERSAL_DISABLE=0..1
+"""
+
 #: Variable that has no place or no effect in a file for all jobs → reason and remedy
 UNFIT: Mapping[str, str] = {
     "NCCL_CONF_FILE": "NCCL asks for it before it reads this file",
@@ -124,11 +133,11 @@ class Variable(NamedTuple):
     since: str = ""
 
 
-def _variables(group: str, table: str) -> Iterator[tuple[str, Variable]]:
+def _variables(group: str, table: str, prefix: str = "NCCL_") -> Iterator[tuple[str, Variable]]:
     for entry in table.split():
         named, _equals, check = entry.partition("=")
         name, _at, since = named.partition("@")
-        yield f"NCCL_{name}", Variable(check or "..", group, since)
+        yield f"{prefix}{name}", Variable(check or "..", group, since)
 
 
 KNOWN: Mapping[str, Variable] = {
@@ -136,6 +145,7 @@ KNOWN: Mapping[str, Variable] = {
     **dict(_variables(DEBUGGING, _DEBUGGING)),
     **dict(_variables(UNDOCUMENTED, _UNDOCUMENTED)),
     **dict(_variables(GONE, _GONE)),
+    **dict(_variables(RCCL, _RCCL, prefix="")),
     # libsharp's own, which it reads in the process of NCCL: 0 fatal to 5 trace
     "SHARP_COLL_LOG_LEVEL": Variable("0..5", UNDOCUMENTED),
 }

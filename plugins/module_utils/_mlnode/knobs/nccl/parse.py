@@ -24,7 +24,7 @@ AUTO = "auto"
 
 #: Accepted with allow: [unknown], for NCCL and for plugins in its process: NCCL sets any name that is in its
 #: file
-_FOREIGN = regex(r"(?:NCCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
+_FOREIGN = regex(r"(?:[NR]CCL|SHARP_COLL|OFI_NCCL)_[A-Z0-9_]{1,100}\Z", re.ASCII)
 
 #: Their product is the number of sockets of one connection (NCCL's src/transport/net_socket.cc: MAX_SOCKETS)
 _THREADS, _PER_THREAD, _MAX_SOCKETS = "NCCL_SOCKET_NTHREADS", "NCCL_NSOCKS_PERTHREAD", 64

@@ -16,7 +16,7 @@ OPTIONS: Table = {
         Name and value. V(null) leaves a variable untouched.
 
         Known are the variables of NCCL's user guide as of NCCL 2.32, and the undocumented ones that its
-        library reads. An unknown name is refused, with the most similar known name.
+        library reads, as well as those of RCCL. An unknown name is refused, with the most similar known name.
 
         Values that NCCL would silently misread are refused, with the allowed ones. These are numbers,
         switches, lists of devices, and the words of variables such as C(NCCL_DEBUG) and
@@ -56,8 +56,8 @@ OPTIONS: Table = {
         Guards to switch off.
 
         V(unknown) takes names that are not known, with any line of text as value, if they begin with
-        C(NCCL_), C(SHARP_COLL_) or C(OFI_NCCL_). It is for plugins, and for versions of NCCL that are newer
-        than this module.
+        C(NCCL_), C(RCCL_), C(SHARP_COLL_) or C(OFI_NCCL_). It is for plugins, and for versions of NCCL that
+        are newer than this module.
         """,
     ),
 }

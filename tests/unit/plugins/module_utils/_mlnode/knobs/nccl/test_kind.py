@@ -52,6 +52,37 @@ def test_a_new_file(machine: Machine) -> None:
     }
 
 
+def gpu(machine: Machine, vendor: str) -> None:
+    folder = "/sys/devices/pci0000:e1/0000:e1:00.0"
+    for name, text in (("vendor", vendor), ("device", "0x74a1"), ("class", "0x030200")):
+        machine.put(f"{folder}/{name}", f"{text}\n")
+    machine.link("/sys/bus/pci/devices/0000:e1:00.0", f"../../..{folder[len('/sys') :]}")
+
+
+def test_gpus_whose_library_reads_another_file(machine: Machine) -> None:
+    gpu(machine, "0x1002")
+    done = apply(machine, NCCL_DEBUG="WARN")
+    [found] = done.rows
+    assert str(found.status) == "unsupported"
+    assert "read /etc/rccl.conf in place of /etc/nccl.conf: ln -s nccl.conf /etc/rccl.conf" in found.reason
+    assert not machine.exists(PATH)
+    machine.link("/etc/rccl.conf", "nccl.conf")
+    machine.forget()
+    assert str(apply(machine, NCCL_DEBUG="WARN").rows[0].status) == "changed"
+    assert conf(machine) == block("NCCL_DEBUG=WARN")
+    apply(machine, RCCL_MSCCL_ENABLE=0)
+    assert conf(machine) == block("RCCL_MSCCL_ENABLE=0")
+    with pytest.raises(
+        DeclarationError, match="RCCL_MSCCL_ENABL': NCCL knows no such variable; did you mean"
+    ):
+        apply(machine, RCCL_MSCCL_ENABL=0)
+
+
+def test_gpus_whose_library_reads_this_file(machine: Machine) -> None:
+    gpu(machine, "0x10de")
+    assert str(apply(machine, NCCL_DEBUG="WARN").rows[0].status) == "changed"
+
+
 def test_the_lines_of_others_stay_byte_for_byte(machine: Machine) -> None:
     put_theirs(machine)
     os.chmod(machine.root + PATH, 0o640)

@@ -60,13 +60,14 @@ def test_every_documented_variable_is_known_or_refused_with_a_reason() -> None:
 def test_no_variable_is_listed_twice() -> None:
     tables = (nccl_names._SYSTEM, nccl_names._DEBUGGING, nccl_names._UNDOCUMENTED, nccl_names._GONE)
     names = [re.split("[@=]", entry)[0] for table in tables for entry in table.split()]
+    names += [entry.partition("=")[0].replace("NCCL_", "") for entry in nccl_names._RCCL.split()]
 
     assert len({*names}) == len(names) == len(KNOWN) - 1
 
 
 def test_every_entry_is_sane() -> None:
     for name, known in KNOWN.items():
-        assert re.fullmatch(r"NCCL_[A-Z0-9_]+|SHARP_COLL_LOG_LEVEL", name)
+        assert re.fullmatch(r"[NR]CCL_[A-Z0-9_]+|SHARP_COLL_LOG_LEVEL", name)
         assert re.fullmatch(r"(?:2\.[0-9]+(?:\.[0-9]+)?)?", known.since), name
         assert nccl_values.check(known.check).words
         assert spelled(known.check, "\x7f\n") is None or known.check == "text", name

@@ -268,11 +268,12 @@ SuccessExitStatus=3
 TimeoutStartSec=480
 {_PULL_SANDBOX}"""
 
-# Interfaces without hardware come and go with every container. A flag that is already up needs no program.
+# Interfaces without hardware come and go with every container. A flag that is already up needs no program. An
+# RDMA driver may be loaded after the interface, or alone again, and then has its defaults.
 UDEV = f"""\
-# A NIC that arrives or changes its queues gets its declared settings (mlnode.tuning).
+# A NIC or RDMA device that arrives, or changes its queues, gets its declared settings (mlnode.tuning).
 TEST=="{NIC_FLAG}", GOTO="mlnode_end"
-ACTION=="add", SUBSYSTEM=="net", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
+ACTION=="add", SUBSYSTEM=="net|infiniband", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
 ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
 LABEL="mlnode_end"
 """

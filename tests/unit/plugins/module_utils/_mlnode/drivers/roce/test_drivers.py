@@ -34,7 +34,7 @@ from ansible_collections.mlnode.tuning.tests.unit.roce_machine import (
     RoceNode,
 )
 from mlnode.drivers.roce import registry
-from mlnode.engine import boot_run, revert
+from mlnode.engine import boot_run, revert, units
 from mlnode.knobs.qos import parse as qos_parse
 from mlnode.knobs.qos import switch as qos_switch
 from mlnode.model.errors import MlnodeError
@@ -122,6 +122,13 @@ def test_the_agent_sets_it_again_at_boot(name: str, tmp_path: pathlib.Path) -> N
     assert {key: value for key, value in again.items() if key.startswith(of_kernel) or key[:1] != "/"} == {
         key: value for key, value in wanted.items() if key.startswith(of_kernel) or key[:1] != "/"
     }
+
+
+def test_an_rdma_driver_that_is_loaded_alone_starts_the_agent() -> None:
+    """Its values are the defaults again, and the interface has not moved."""
+    (line,) = [line for line in units.UDEV.splitlines() if "infiniband" in line]
+    assert line.startswith('ACTION=="add", SUBSYSTEM=="net|infiniband", ')
+    assert f"/bin/touch {units.NIC_FLAG}" in line
 
 
 # -- Broadcom ----------------------------------------------------------------------------------

@@ -10,12 +10,18 @@ import io
 import json
 import os
 import pathlib
+import re
 import zipfile
+from collections import Counter
 from types import ModuleType
 from typing import Any
 
 from ..module_utils._mlnode.agent import archive as agent_zip
 from ..module_utils._mlnode.agent import source_code
+
+_WORD = re.compile(r"[A-Za-z]{3,}")
+#: Characters of two bytes in UTF-8
+TWO_BYTES = range(0x80, 0x800)
 
 LIBRARY = pathlib.Path(__file__).parents[1] / "module_utils/_mlnode"
 
@@ -36,13 +42,26 @@ def archive() -> bytes:
 
 
 def unzipped() -> bytes:
-    """The archive in a form that compresses by 15 KiB more, because a zip has the numbers of each file twice:
-    its first line, a line of JSON with the names and sizes of its files, and their contents."""
+    """The archive in a form that compresses by 35 KiB more: a zip has the numbers of each file twice, and
+    bz2 finds repeated words, but not which word a letter begins.
+
+    Its first line; a line of JSON with the names and sizes of its files, and the words for which the
+    characters in TWO_BYTES stand; and the contents of the files.
+    """
     first, _break, content = archive().partition(b"\n")
     with zipfile.ZipFile(io.BytesIO(content)) as files:
         sizes = [(file.filename, file.file_size) for file in files.infolist()]
-        contents = [files.read(name) for name, _size in sizes]
-    return b"%s\n%s\n%s" % (first, json.dumps(sizes).encode(), b"".join(contents))
+        text = b"".join(files.read(name) for name, _size in sizes).decode()
+    counts = Counter(_WORD.findall(text))
+    used = {*text}
+    free = [sign for sign in map(chr, TWO_BYTES) if sign not in used]
+    ranked = sorted(counts, key=lambda word: (-counts[word] * (len(word) - 1), word))
+    sign_of = dict(zip(sorted(ranked[: len(free)]), free, strict=False))
+    short = _WORD.sub(lambda match: sign_of.get(match[0], match[0]), text)
+    # A character of the sources stands for itself.
+    words = {sign: sign for sign in map(chr, TWO_BYTES)} | {sign: word for word, sign in sign_of.items()}
+    numbers = json.dumps([sizes, " ".join(words.values())], ensure_ascii=False)
+    return f"{first.decode()}\n{numbers}\n{short}".encode()
 
 
 def packed(packer: ModuleType, folder: str) -> bytes:

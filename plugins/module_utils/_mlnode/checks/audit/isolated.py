@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator
+from typing import Iterable, Iterator, Sequence
 
 from ...engine.kind import Facts
 from ...host.host import Host
@@ -37,12 +37,14 @@ class Taking(NamedTuple):
 
 
 class Isolation(NamedTuple):
-    """ignored: settings without effect, with the kernel's reason and their place."""
+    """ignored: settings without effect, with the kernel's reason and their place. when: of a later time, as
+    the end of a target."""
 
     takings: tuple[Taking, ...]
     interrupts: tuple[Word, ...]
     ignored: tuple[tuple[str, str], ...]
     sets: Cpusets
+    when: str = ""
 
     @property
     def taken(self) -> frozenset[int]:
@@ -66,30 +68,70 @@ def read(host: Host, topology: Topology) -> Isolation:
     return host.once("isolation", lambda: _read(host, topology))
 
 
+#: End of the targets of checks about planned()
+NEXT_BOOT = " after the next boot"
+
+
+def planned(host: Host, topology: Topology) -> Isolation | None:
+    """Isolation by the boot loader's words for the next boot; None if they are the running ones, and if the
+    loader is not on this machine. Cpusets are made after the boot, and are not foreseen. Raises HostError if
+    the words of the next boot are not known."""
+    return host.once("isolation after the next boot", lambda: _planned(host, topology))
+
+
+def _planned(host: Host, topology: Topology) -> Isolation | None:
+    loader = boot_loader.find(host)
+    if loader.unreadable:
+        raise HostError("read", "the boot loader", None, loader.unreadable)
+    kernels = (loader.default.entry,) if loader.default.entry else loader.entries
+    lines = {tuple(_words(entry.command_line)): entry.where for entry in kernels}
+    if len(lines) > 1:
+        raise HostError("foresee", " and ".join(lines.values()), None, "they isolate different CPUs")
+    if loader.default.astray or {*lines} <= {tuple(_words(content(host, CMDLINE)))}:
+        return None
+    [words] = lines
+    given = _given(host, topology, words)
+    takings = (*_of_words(host, topology, given),)
+    return Isolation(takings, _of_interrupts(given), (*_ignored(host, given),), Cpusets((), ()), NEXT_BOOT)
+
+
 def _read(host: Host, topology: Topology) -> Isolation:
     cpus = topology.cpus
     blind = boot_isolation.unclear(topology, host) or ("" if cpus.present else "no CPU is visible")
     blind = blind or next((problem.what for problem in topology.problems if _hides(problem.path)), "")
     if blind:
         raise HostError("read", CPU_FOLDER, None, blind)
-    given = _given(host, topology)
+    given = _given(host, topology, _words(content(host, CMDLINE)))
     sets = cpusets.look(host)
     takings = [*_of_boot(host, topology, given, sets), *_of_cpusets(sets)]
-    ignored = [(f"{text}: {why}", where(host, text.partition("=")[0])) for text, why in given.ignored]
+    ignored = [*_ignored(host, given)]
     ignored += [(f"{cpuset.kind} {cpuset.invalid}", cpuset.file) for cpuset in sets.taking if cpuset.invalid]
-    irq_words = tuple(word for word in given.words if not word.flags)
-    return Isolation(tuple(takings), irq_words, tuple(ignored), sets)
+    return Isolation(tuple(takings), _of_interrupts(given), tuple(ignored), sets)
+
+
+def _ignored(host: Host, given: Given) -> Iterator[tuple[str, str]]:
+    for text, why in given.ignored:
+        yield f"{text}: {why}", where(host, text.partition("=")[0])
+
+
+def _of_interrupts(given: Given) -> tuple[Word, ...]:
+    return tuple(word for word in given.words if not word.flags)
 
 
 def _hides(path: str) -> bool:
     return path in (f"{CPU_FOLDER}/isolated", f"{CPU_FOLDER}/nohz_full")
 
 
-def _given(host: Host, topology: Topology) -> Given:
+def _words(line: str) -> list[tuple[str, str]]:
+    """Parameters that isolate, with their values."""
     words = []
-    for word in cmdline.split(content(host, CMDLINE)):
+    for word in cmdline.split(line):
         value = word.text.strip('"').partition("=")[2].strip('"')
         words += [(word.key, value)] if word.key in _KEYS else []
+    return words
+
+
+def _given(host: Host, topology: Topology, words: Sequence[tuple[str, str]]) -> Given:
     present = topology.cpus.present
     last = max(topology.cpus.possible or present)
     return cpu_isolation.read(words, present, last, values.kernel_version(Facts(host).kernel_release()))
@@ -97,10 +139,7 @@ def _given(host: Host, topology: Topology) -> Given:
 
 def _of_boot(host: Host, topology: Topology, given: Given, sets: Cpusets) -> Iterator[Taking]:
     """Words that isolate, and CPUs that the kernel shows as isolated although no word names them."""
-    present = frozenset(topology.cpus.present)
-    for word in given.words:
-        if {DOMAIN, NOHZ} & {*word.flags} and present & {*word.cpus}:
-            yield Taking(word.text, where(host, word.key), present & {*word.cpus})
+    yield from _of_words(host, topology, given)
     of_sets = {cpu for cpuset in sets.taking for cpu in cpuset.cpus}
     for name, flag, shown in (
         ("isolated", DOMAIN, topology.cpus.isolated),
@@ -110,6 +149,13 @@ def _of_boot(host: Host, topology: Topology, given: Given, sets: Cpusets) -> Ite
         if more:
             file = f"{CPU_FOLDER}/{name}"
             yield Taking("a setting that is not on the command line", file, more)
+
+
+def _of_words(host: Host, topology: Topology, given: Given) -> Iterator[Taking]:
+    present = frozenset(topology.cpus.present)
+    for word in given.words:
+        if {DOMAIN, NOHZ} & {*word.flags} and present & {*word.cpus}:
+            yield Taking(word.text, where(host, word.key), present & {*word.cpus})
 
 
 def _of_cpusets(sets: Cpusets) -> Iterator[Taking]:

@@ -89,19 +89,53 @@ def _isolation(host: Host, topology: Topology) -> Isolation:
     return isolation
 
 
+def _times(host: Host, topology: Topology) -> list[Isolation]:
+    """Isolation now, and after the next boot if that differs. Raises HostError."""
+    now = isolated.read(host, topology)
+    try:
+        planned = isolated.planned(host, topology)
+    except HostError:  # which _words() reports
+        planned = None
+    return [now, planned] if planned else [now]
+
+
+def _isolations(host: Host, topology: Topology) -> list[Isolation]:
+    """As _times(). Raises Nothing if no CPU is isolated."""
+    isolations = [isolation for isolation in _times(host, topology) if isolation.takings]
+    if not isolations:
+        raise Nothing("no CPU is isolated", CMDLINE)
+    return isolations
+
+
 def _words(host: Host, topology: Topology) -> Iterator[Check]:
-    isolation = isolated.read(host, topology)
+    yield from _words_at(isolated.read(host, topology))
+    try:
+        planned = isolated.planned(host, topology)
+    except HostError as error:
+        yield replace(WORDS, target=f"node{isolated.NEXT_BOOT}").unknown(str(error))
+        return
+    if planned:
+        yield from _words_at(planned)
+
+
+def _words_at(isolation: Isolation) -> Iterator[Check]:
+    subject = replace(WORDS, target=f"node{isolation.when}")
     for words, where in isolation.ignored:
-        yield WORDS.judged(False, words, source=where)
+        yield subject.judged(False, words, source=where)
     if not isolation.ignored:
-        yield WORDS.skip(isolated.reported(isolation) or "no CPU is isolated")
+        yield subject.skip(isolated.reported(isolation) or "no CPU is isolated")
 
 
 # -- the system ----------------------------------------------------------------------------
 
 
-def _housekeeping(host: Host, topology: Topology) -> Check:
-    isolation = _isolation(host, topology)
+def _housekeeping(host: Host, topology: Topology) -> Iterator[Check]:
+    for isolation in _isolations(host, topology):
+        yield _kept(topology, isolation)
+
+
+def _kept(topology: Topology, isolation: Isolation) -> Check:
+    subject = replace(HOUSEKEEPING, target=f"node{isolation.when}")
     nodes = [(f"NUMA node {node.number}", node.cpus) for node in numa.with_cpus(topology.nodes)]
     harmful = isolation.taken & {0}
     faults = ["CPU 0 is isolated"] if harmful else []
@@ -112,16 +146,16 @@ def _housekeeping(host: Host, topology: Topology) -> Check:
             harmful |= lost
     expected = f"CPU 0 and {_LEAST} CPUs of each NUMA node not isolated"
     if not faults:
-        return HOUSEKEEPING.judged(True, isolated.reported(isolation), expected=expected)
+        return subject.judged(True, isolated.reported(isolation), expected=expected)
     words, where = isolation.who(harmful)
-    return HOUSEKEEPING.judged(False, f"{'; '.join(faults)}, by {words}", expected=expected, source=where)
+    return subject.judged(False, f"{'; '.join(faults)}, by {words}", expected=expected, source=where)
 
 
 # -- GPUs ----------------------------------------------------------------------------------
 
 
 def _gpus(host: Host, topology: Topology) -> Iterator[Check]:
-    isolation = _isolation(host, topology)
+    isolations = _isolations(host, topology)
     if not topology.gpus:
         raise Nothing("no GPU is here", CMDLINE)
     homes = {gpu.address: numa.home(topology.nodes, gpu.node) for gpu in topology.gpus}
@@ -131,7 +165,8 @@ def _gpus(host: Host, topology: Topology) -> Iterator[Check]:
     near = {home.number: home for home in homes.values() if home is not None}
     for number, home in sorted(near.items()):
         count = sum(gpu_home is not None and gpu_home.number == number for gpu_home in homes.values())
-        yield _near_gpus(host, topology, isolation, home, count)
+        for isolation in isolations:
+            yield _near_gpus(host, topology, isolation, home, count)
 
 
 def _near_gpus(host: Host, topology: Topology, isolation: Isolation, home: Node, gpus: int) -> Check:
@@ -140,7 +175,7 @@ def _near_gpus(host: Host, topology: Topology, isolation: Isolation, home: Node,
     As many as there are GPUs is a warning: on average each GPU loses a CPU, a worker of its data loader. Half
     of the node is a failure: unbound ranks have the CPUs of half as many GPUs.
     """
-    subject = replace(GPUS, target=f"node {home.number}")
+    subject = replace(GPUS, target=f"node {home.number}{isolation.when}")
     taken = isolation.taken & {*home.cpus}
     expected = f"fewer isolated CPUs than GPUs ({gpus}) on the node, or ranks bound to them"
     near = f"{len(home.cpus)} CPUs near {gpus} GPU{'s' if gpus > 1 else ''}"
@@ -167,12 +202,13 @@ def _near_gpus(host: Host, topology: Topology, isolation: Isolation, home: Node,
 
 
 def _interrupts(host: Host, topology: Topology) -> Iterator[Check]:
-    isolation = isolated.read(host, topology)
-    if not isolation.takings and not isolation.interrupts:
+    now, *later = _times(host, topology)
+    if not any(isolation.takings or isolation.interrupts for isolation in (now, *later)):
         raise Nothing("no CPU is isolated, and irqaffinity= is not given", CMDLINE)
-    yield from _irqaffinity(host, topology, isolation)
-    if isolation.takings:
-        yield _arriving(host, isolation)
+    for isolation in (now, *later):
+        yield from _irqaffinity(host, topology, isolation)
+    if now.takings:
+        yield _arriving(host, now)
 
 
 def _irqaffinity(host: Host, topology: Topology, isolation: Isolation) -> Iterator[Check]:
@@ -184,7 +220,8 @@ def _irqaffinity(host: Host, topology: Topology, isolation: Isolation) -> Iterat
         homes = [numa.home(topology.nodes, number) for number in devices]
         without = {home.number for home in homes if home is not None and not {*home.cpus} & {*word.cpus}}
         faults += [f"no CPU of node {cpulist.render(without)}, which has NICs or GPUs"] if without else []
-        subject = replace(IRQS, target="irqaffinity", severity=Severity.HIGH if both else Severity.MEDIUM)
+        target = f"irqaffinity{isolation.when}"
+        subject = replace(IRQS, target=target, severity=Severity.HIGH if both else Severity.MEDIUM)
         evidence = f"{word.text}: {'; '.join(faults) or cpulist.named(word.cpus)}"
         expected = "CPUs that are not isolated, on each node with devices"
         where = isolated.where(host, word.key)

@@ -84,6 +84,58 @@ def test_verdicts(
     assert all(check.advice for check in bad if check.verdict is not Verdict.UNKNOWN)
 
 
+def grub(machine: GpuMachine, *lines: str) -> None:
+    """The menu of the next boot, with a kernel for each command line."""
+    machine.put("/usr/sbin/update-grub", "", 0o755)
+    machine.put("/boot/grub/grub.cfg", "".join(ENTRY.format(line=line) for line in lines))
+
+
+ENTRY = """\
+menuentry 'Debian' --class debian $menuentry_id_option 'gnulinux-simple-1' {{
+    linux /boot/vmlinuz-6.12.0 root=/dev/vda1 ro {line}
+}}
+"""
+LATER = " after the next boot"
+
+
+@pytest.mark.parametrize(
+    ("line", "verdicts"),
+    [
+        ("isolcpus=0", {"isolated_housekeeping node": "fail", "isolated_gpu_cpus node 0": "warn"}),
+        ("isolcpus=9-15", {"isolated_housekeeping node": "fail", "isolated_gpu_cpus node 1": "fail"}),
+        ("nohz_full=0-99", {"isolation node": "warn"}),
+        ("irqaffinity=0", {"isolated_interrupts irqaffinity": "warn"}),
+    ],
+)
+def test_the_command_line_of_the_next_boot_is_judged(
+    large: GpuMachine, line: str, verdicts: dict[str, str]
+) -> None:
+    grub(large, line)
+    found = [check for check in look(large) if check.verdict not in (Verdict.PASS, Verdict.SKIP)]
+    told_later = {f"{check.name} {check.target}": str(check.verdict) for check in found}
+    assert told_later == {f"{name}{LATER}": verdict for name, verdict in verdicts.items()}
+    assert {check.source for check in found} == {"/boot/grub/grub.cfg:2"}
+    large.put("/proc/cmdline", f"root=/dev/vda1 ro {line}\n")
+    assert [check for check in look(large) if check.target.endswith(LATER)] == [], "it is in force"
+
+
+def test_isolation_that_the_next_boot_ends_is_no_fault_then(large: GpuMachine) -> None:
+    large.put("/proc/cmdline", "isolcpus=0\n")
+    grub(large, "quiet")
+    later = [check for check in look(large) if check.target.endswith(LATER)]
+    assert told(later) == {f"isolation node{LATER}": "skip"}
+
+
+def test_an_unknown_next_boot_is_told_once(large: GpuMachine) -> None:
+    later = f"isolation node{LATER}"
+    grub(large, "isolcpus=0", "isolcpus=1")
+    assert told(look(large))[later] == "unknown", "either may start"
+    for number in (errno.EACCES, errno.EIO):
+        large.unreadable = {"/boot/grub/grub.cfg": number}
+        bad = {name: verdict for name, verdict in told(look(large)).items() if verdict == "unknown"}
+        assert bad == {later: "unknown"}
+
+
 def test_no_isolation_is_skipped_with_words(large: GpuMachine) -> None:
     found = look(large)
     assert {check.verdict for check in found} == {Verdict.SKIP}

@@ -95,7 +95,10 @@ class Screening(Effect):
         for name in names:
             state = f"declared without {name}"
             self._states.add(state, {node: [name] for node in self._fleet.names})
-            others = self._states.previewed(state)
+            try:
+                others = self._states.previewed(state)
+            except MeasureError as error:
+                raise MeasureError(f"without {name}: {error}") from error
             own = {key: row for key, row in rows.items() if key not in _rows(others)}
             self._settings[name] = {
                 key for key, row in own.items() if _differs(row, self._states.original[key[0]])

@@ -76,8 +76,8 @@ class Effect:
         self._validate()
         left = self._states.unfinished()
         unfinished = [
-            f"{name}: an effect that did not end has left this node in another state than it was found in, "
-            f"which was {self._states.original[name]}. It is put back to that at the end."
+            f"{name}: an effect that did not end may have left this node in another state than it was found "
+            f"in, which was {self._states.original[name]}. It is put back to that at the end."
             for name in left
         ]
         if given["effect_put_back"]:

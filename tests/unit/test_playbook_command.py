@@ -90,11 +90,24 @@ FAULTS = {
     "it hangs": ("sleep 60", "no end within 1 s"),
     "it prints nan": ("echo score: nan", "score: expected a number above 0, got nan"),
 }
+LONG_FAULTS = {
+    "it fails": ("echo score: 1; exit 3", "run 1: it ended with exit status 3: score: 1"),
+    "it ends its parent": ("kill -9 $PPID; sleep 60", "a: "),
+    "it prints no metric": ("true", "score: expected a value in the output, got none"),
+    "it prints inf": ("echo score: inf", "score: expected a number below 1e+100, got inf"),
+    "it prints megabytes": ("head -c 3000000 /dev/zero", "it printed more than 1048576 bytes"),
+    "it prints a megabyte of zeros": ("head -c 1048576 /dev/zero", "score: expected a value in the output"),
+    "it prints no UTF-8": ("head -c 500000 /dev/urandom; printf 'score: \\377'", r"got '\ufffd'"),
+    "it ignores SIGTERM": ("trap '' TERM; sleep 60; sleep 60", "no end within 1 s"),
+    "a child keeps its output open": ("setsid sleep 66 & echo score: nan", "score: expected a number above"),
+}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [*FAULTS, *(pytest.param(fault, marks=pytest.mark.long) for fault in LONG_FAULTS)]
+)
 def test_a_command_that_cannot_be_measured_ends_it_in_its_phase(tmp_path: pathlib.Path, fault: str) -> None:
-    script, words = FAULTS[fault]
+    script, words = {**FAULTS, **LONG_FAULTS}[fault]
     metric = {"name": "score", "better": "higher", "regex": "score: (.*)"}
 
     status, said, document = play(
@@ -104,6 +117,7 @@ def test_a_command_that_cannot_be_measured_ends_it_in_its_phase(tmp_path: pathli
     assert status == 2, said
     assert "phase 1 of 24 (A) was lost; a: " in said
     assert words in said
+    assert "Traceback" not in said
     assert document["effect"]["end"] == "stopped"
     assert [result["verdict"] for result in document["results"]] == ["unknown"]
 
@@ -199,7 +213,7 @@ def test_check_mode_says_how_long_a_command_may_take(tmp_path: pathlib.Path) -> 
 
 #: Launcher → the words before the program
 LAUNCHED = {
-    "mpirun": "--host a:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q",
+    "mpirun": "--host localhost:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q",
     "srun": "--nodes 3 --nodelist {0},{0},{0} --ntasks 24 --ntasks-per-node 8 --exclusive "
     "--kill-on-bad-exit=1 --export=ALL -q",
 }

@@ -1,13 +1,15 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A program of the user, timed, in a process group that ends with it.
+"""A program of the user, timed, whose processes end with it.
 
 host.system runs helpers whose output is short and trusted. This program may hang, print without end, or leave
-processes behind that keep its output open.
+processes behind that keep its output open. They are ended also if they have left its process group, as the
+workers of torchrun do (start_new_session): this process is their subreaper (prctl(2)).
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
@@ -24,16 +26,24 @@ _GRACE = 10.0
 #: Seconds for the rest of the output after the end: it is in a pipe, which holds 64 KiB (pipe(7))
 _REST = 5.0
 
+#: Seconds between two looks at processes that are killed
+_PAUSE = 0.01
+
+#: include/uapi/linux/prctl.h
+_SET_CHILD_SUBREAPER = 36
+
 #: Bytes of one read
 _CHUNK = 1 << 16
 
-#: Bytes of the standard error for a message
+#: Bytes and lines of the standard error for a message: mpirun of Open MPI 4 adds six lines to those of the
+#: process that failed
 _TAIL = 2000
+_LINES = 8
 
 
 class Ran(NamedTuple):
-    """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8. problem:
-    the reason for which its output is not a measurement, "" without one."""
+    """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8, and without
+    NUL. problem: the reason for which its output is not a measurement, "" without one."""
 
     rc: int
     seconds: float
@@ -52,6 +62,8 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     # Only here: most modules start no program.
     import subprocess
 
+    others = _children()
+    _adopt(True)
     begin = time.perf_counter()
     try:
         # A new session is a new process group, without a terminal.
@@ -63,6 +75,7 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
+        _adopt(False)
         raise HostError("run", printable(command[0]), getattr(error, "errno", None), str(error)) from error
     group = _Group(process.pid)
     out, err = (
@@ -80,16 +93,61 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
         timer.cancel()
         group.kill()
         rc = process.wait()
+        _end_orphans(others)
+        _adopt(False)
     out.join(_REST)
     err.join(_REST)
     return Ran(rc, took, out.text, group.problem or _failure(rc, err.text or out.text[-_TAIL:]))
+
+
+def _adopt(wanted: bool) -> None:
+    """Whether processes that lose their parent become children of this one instead of init's."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+
+
+def _children() -> set[int]:
+    """Numbers of all children of this process."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        own = os.readlink("/proc/self")
+    except (ChildProcessError, FileNotFoundError):
+        return set()
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == own}
+
+
+def _parent(number: str) -> str:
+    try:
+        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as stream:
+            # proc_pid_stat(5): the fields after the name, which may contain anything
+            return stream.read().rpartition(")")[2].split()[1]
+    except (OSError, IndexError):
+        return ""
+
+
+def _end_orphans(others: set[int]) -> None:
+    """Kill all new children, and theirs, which then become children. others: the old ones."""
+    end = time.monotonic() + _REST
+    while True:
+        orphans = _children() - others
+        for number in orphans:
+            try:
+                os.kill(number, signal.SIGKILL)
+                os.waitpid(number, os.WNOHANG)
+            except (ProcessLookupError, PermissionError, ChildProcessError):
+                # It is gone, or another user's.
+                pass
+        if not orphans or time.monotonic() > end:
+            return
+        time.sleep(_PAUSE)
 
 
 def _failure(rc: int, said: str) -> str:
     if rc == 0:
         return ""
     ended = f"it ended with exit status {rc}" if rc > 0 else f"it was ended by signal {-rc}"
-    last = [printable(line) for line in map(str.strip, said.splitlines()) if line][-3:]
+    # mpirun draws lines between its words.
+    words = [line for line in map(str.strip, said.splitlines()) if line.strip("-=*")]
+    last = [printable(line) for line in words[-_LINES:]]
     return f"{ended}: {' / '.join(last)}" if last else ended
 
 
@@ -127,7 +185,7 @@ class _Output:
 
     def __init__(self, stream: IO[bytes], most: int, group: _Group) -> None:
         self._stream, self._most, self._group = stream, most, group
-        self._kept = b""
+        self._kept = bytearray()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -140,6 +198,7 @@ class _Output:
                 if not self._most:
                     self._kept = (self._kept + chunk)[-_TAIL:]
                 elif len(self._kept) + len(chunk) <= self._most:
+                    # In place: a program may print each byte alone.
                     self._kept += chunk
                 else:
                     self._group.end(f"it printed more than {self._most} bytes")
@@ -150,4 +209,5 @@ class _Output:
 
     @property
     def text(self) -> str:
-        return self._kept.decode("utf-8", "replace")
+        # Answers of nodes with NUL are refused.
+        return bytes(self._kept).decode("utf-8", "replace").replace("\0", "\ufffd")

@@ -237,7 +237,7 @@ mypy: env-test
 .PHONY: vermin
 vermin: env-test
 	$(call step,vermin: what nodes run needs no more than Python 3.8)
-	$(in_test) vermin --target=3.8- --no-tips --violations plugins/module_utils plugins/modules
+	$(in_test) vermin --target=3.8- --no-tips --violations plugins/module_utils plugins/modules examples
 
 .PHONY: yamllint
 yamllint: env-test

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import LEASE, NoAnswerError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_or_module import AgentOrModule
 
 
@@ -27,6 +27,8 @@ class ActionModule(AgentOrModule):
             raise NoAnswerError("; ".join(checked.error_messages))
         given, check = checked.validated_parameters, bool(self._task.check_mode)
         options = {**given, "check": check, "diff": bool(self._task.diff)}
+        if LEASE in self._variables:  # for which an agent is needed
+            return self.call(self.CALL, {**options, "lease": self._variables[LEASE]}, changes=not check)
         if self.module == "node_revert":
             return self.ask(self.CALL, options, changes=not check)
         return self.call("install", options, given["interpreter"], changes=not check)

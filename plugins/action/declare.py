@@ -21,7 +21,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils import (
     rollout,
 )
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import variables as inventory
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import NoAnswerError
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_call import LEASE, NoAnswerError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.area_view import AreaView
 
 from ..module_utils._mlnode.knobs.nic import schema as nic_schema
@@ -141,6 +141,8 @@ class ActionModule(AreaView):
             # Asked for once it is known that there is something to confirm, and that the node is reached.
             "risky": False,
             "install": True,
+            # The lease of a measurement, one of whose states this is
+            **({"lease": variables[LEASE]} if LEASE in variables else {}),
         }
 
     def _declare(self, options: dict[str, Any]) -> dict[str, Any]:

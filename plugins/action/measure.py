@@ -12,12 +12,13 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
+from ansible.utils.vars import load_extra_vars
 
 # The actions of calls, imported before Ansible forks for each of them: a campaign of 60 nodes takes 8 s of
 # CPU, and 14 s without.
 from ansible_collections.mlnode.tuning.plugins.action import agent, declare, node_preflight  # noqa: F401
 from ansible_collections.mlnode.tuning.plugins.plugin_utils import options_of
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure import run
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure import idle_options, run
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.campaign import Campaign
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.effect import Effect
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.nccl import Nccl
@@ -66,6 +67,9 @@ class ActionModule(ActionBase):
         if checked.error_messages:
             raise MeasureError("; ".join(checked.error_messages))
         given: dict[str, Any] = checked.validated_parameters
+        idle = idle_options.refused(given, known, {*self._task.args, *load_extra_vars(self._loader)})
+        if idle:
+            raise MeasureError("; ".join(idle))
         here = os.environ.get("PWD", ".")
         folders = {name: os.path.join(here, given[name]) for name in given if name.endswith("_results")}
         return {**given, **folders}

@@ -27,7 +27,7 @@ options:
         runs it, then the halves of the slow half, until the slow node or path is found.
       - V(effect) measures before and after the declaration of the nodes, in alternation, and restores them at the end. A
         node must be found either as declared or as before the first run. A phase without one of its nodes or pairs ends
-        the measurement at once. If the controller dies, the next run in the same folder restores the nodes.
+        the measurement at once. If the controller dies, each node restores itself; see O(effect_lease).
     type: str
     choices: [campaign, nccl, effect]
     required: true
@@ -201,7 +201,9 @@ options:
         description: A regular expression with one group, which is the number.
         type: str
       measure:
-        description: V(seconds) is the wall time, V(exit) the exit status.
+        description:
+          - V(seconds) is the wall time. V(exit) is the exit status plus 1, because an effect is a ratio. A command that
+            fails does not end the run then.
         type: str
         choices: [seconds, exit]
       take:
@@ -293,6 +295,12 @@ options:
     description: Seconds to wait after each change.
     type: int
     default: 5
+  effect_lease:
+    description:
+      - Seconds after a change of a node, after which it restores itself if the controller has not gone on. It also does
+        so at a boot. An expired lease ends the run.
+      - If omitted, the time of two phases and a change, plus 600. The least is without these 600.
+    type: int
   effect_put_back:
     description: Whether to restore the nodes of an unfinished run, without a measurement.
     type: bool

@@ -13,8 +13,8 @@ version_added: 0.1.0
 description:
   - Runs a command without a shell or a terminal, and returns the output, exit status and wall time of each run. The playbook
     C(effect.yml) reads metrics from the output.
-  - Each run has its own process group, which is ended after the run, also at a timeout. A process that leaves the group is
-    not ended.
+  - All processes of a run are ended after it, also at a timeout and if they have left its process group. Processes that
+    another service starts, such as containers, are not.
   - The first run that fails ends the module, which then fails.
   - The module refuses to run if jobs run, or if a process holds a GPU or an RDMA device.
 options:

@@ -31,6 +31,9 @@ except ImportError:  # a Python that was built without it
 
 AGENT = "/usr/local/bin/mlnode"
 
+#: Variable of a task with the lease under which it changes a node; see agent/lease.py
+LEASE = "_mlnode_lease"
+
 #: Folder of the declarations on a node
 FOLDER = "/etc/mlnode/declared.d"
 

@@ -27,6 +27,7 @@ class AgentOrModule(AgentAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result: dict[str, Any] = super().run(tmp, task_vars)
         del tmp
+        self._variables: dict[str, Any] = task_vars or {}
         try:
             answer = None if self._task.async_val else self.asked()
         except NoAnswerError as error:

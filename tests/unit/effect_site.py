@@ -16,6 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
 #: a file `cannot be declared` it fails at that.
 STATES = """
 
+import json
 import os
 import signal
 
@@ -29,6 +30,8 @@ class AgentAction(AgentAction):
             raise AnsibleConnectionFailure("no route to host")
         wanted = "reverted" if name == "revert" else "declared"
         changed = state.read_text() != wanted
+        with open(host / "leases", "a") as stream:
+            stream.write(json.dumps({"call": name, "check": options["check"], **options["lease"]}) + chr(10))
         if not options["check"]:
             if (host / f"cannot be {wanted}").exists():
                 return {"changed": False, "failed": True, "msg": "the disk is full"}
@@ -134,6 +137,12 @@ def bare(
 def fails(folder: pathlib.Path, name: str, phase: int, fault: Any) -> None:
     """See CAMPAIGN. phase: from 1 on."""
     (folder / name / "fails").write_text(json.dumps({str(phase): fault}), encoding="utf-8")
+
+
+def leases(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
+    """Of the calls that changed a node, in their order."""
+    asked = map(json.loads, (folder / name / "leases").read_text(encoding="utf-8").splitlines())
+    return [lease for lease in asked if not lease["check"]]
 
 
 def states(folder: pathlib.Path, names: Iterable[str]) -> set[str]:

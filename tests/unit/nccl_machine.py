@@ -267,6 +267,8 @@ def start(program: str, words: Sequence[str]) -> int:
         option = rest.pop(0)
         pairs[option] = rest.pop(0) if "=" not in option and option not in ("--exclusive",) else ""
     hosts = [one.partition(":")[0] for one in pairs.get("--host", pairs.get("--nodelist", "")).split(",")]
+    # The node that mpirun runs on, after which the document is named
+    hosts = [pathlib.Path(rest[rest.index("-J") + 1]).stem if one == "localhost" else one for one in hosts]
     number = int(pairs.get("-np", pairs.get("--ntasks", "")))
     os.environ.update(STANDIN_HOSTS=",".join(hosts), STANDIN_GPUS=str(number // len(hosts)))
     os.execvp(rest[0], rest)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import sys
+import time
 from typing import Any
 
 import jsonschema
@@ -90,11 +92,24 @@ FAULTS = {
     "it hangs": ("sleep 60", "no end within 1 s"),
     "it prints nan": ("echo score: nan", "score: expected a number above 0, got nan"),
 }
+LONG_FAULTS = {
+    "it fails": ("echo score: 1; exit 3", "run 1: it ended with exit status 3: score: 1"),
+    "it ends its parent": ("kill -9 $PPID; sleep 60", "a: "),
+    "it prints no metric": ("true", "score: expected a value in the output, got none"),
+    "it prints inf": ("echo score: inf", "score: expected a number below 1e+100, got inf"),
+    "it prints megabytes": ("head -c 3000000 /dev/zero", "it printed more than 1048576 bytes"),
+    "it prints a megabyte of zeros": ("head -c 1048576 /dev/zero", "score: expected a value in the output"),
+    "it prints no UTF-8": ("head -c 500000 /dev/urandom; printf 'score: \\377'", r"got '\ufffd'"),
+    "it ignores SIGTERM": ("trap '' TERM; sleep 60; sleep 60", "no end within 1 s"),
+    "a child keeps its output open": ("setsid sleep 66 & echo score: nan", "score: expected a number above"),
+}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault", [*FAULTS, *(pytest.param(fault, marks=pytest.mark.long) for fault in LONG_FAULTS)]
+)
 def test_a_command_that_cannot_be_measured_ends_it_in_its_phase(tmp_path: pathlib.Path, fault: str) -> None:
-    script, words = FAULTS[fault]
+    script, words = {**FAULTS, **LONG_FAULTS}[fault]
     metric = {"name": "score", "better": "higher", "regex": "score: (.*)"}
 
     status, said, document = play(
@@ -104,8 +119,29 @@ def test_a_command_that_cannot_be_measured_ends_it_in_its_phase(tmp_path: pathli
     assert status == 2, said
     assert "phase 1 of 24 (A) was lost; a: " in said
     assert words in said
+    assert "Traceback" not in said
     assert document["effect"]["end"] == "stopped"
     assert [result["verdict"] for result in document["results"]] == ["unknown"]
+
+
+@pytest.mark.long
+def test_a_command_that_fails_on_one_node_ends_those_of_the_others(tmp_path: pathlib.Path) -> None:
+    script = (
+        f"mkdir {tmp_path}/first 2>/dev/null && sleep 1 && exit 7; echo $$ > {tmp_path}/other; exec sleep 90"
+    )
+
+    status, said, document = play(tmp_path, ["sh", "-c", script], names="ab", effect_warmups=0)
+
+    assert status == 2, said
+    [failed] = re.findall(r"([ab]): run 1: it ended with exit status 7", said)[:1]
+    assert f"{'ba'['ab'.index(failed)]}: ended, because {failed} was lost" in said
+    assert document["results"][0]["lost"] == {"A": 2, "B": 0}
+    other = pathlib.Path("/proc", (tmp_path / "other").read_text().strip(), "cmdline")
+    for _try in range(200):
+        if not other.exists() or b"sleep" not in other.read_bytes():
+            return
+        time.sleep(0.1)
+    pytest.fail("the other command goes on")
 
 
 @pytest.mark.long
@@ -123,10 +159,57 @@ def test_a_metric_that_changes_its_name_ends_it(tmp_path: pathlib.Path) -> None:
     assert document["results"][0]["lost"] == {"A": 0, "B": 2}
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("script", "verdict"), [("true", "no difference"), ('grep -q reverted "{}"', "harms")]
+)
+def test_an_exit_status_is_a_metric_and_may_be_0(tmp_path: pathlib.Path, script: str, verdict: str) -> None:
+    metric = {"name": "failures", "better": "lower", "measure": "exit"}
+    command = ["sh", "-c", script.format(tmp_path / "a/state")]
+
+    status, said, document = play(tmp_path, command, effect_metrics=[metric], effect_blocks=3)
+
+    assert status == 0, said
+    [result] = document["results"]
+    assert (result["verdict"], result["tools"]) == (verdict, ["exit status"]), said
+    [pair] = result["pairs"]
+    _each_change_is_under_the_lease(effect_site.leases(tmp_path, "a"))
+    assert pair["values"] == [2 if state == "B" and verdict == "harms" else 1 for state in "ABBABAABBAAB"]
+
+
+def _each_change_is_under_the_lease(leases: list[dict[str, Any]]) -> None:
+    """Of a node that was declared, in 12 phases whose state changes eight times, and back to it."""
+    assert [lease["step"] for lease in leases] == ["begin", *["renew"] * 7, "end"]
+    assert [lease["call"] for lease in leases] == ["revert", "declare"] * 4 + ["declare"]
+    assert len({lease["id"] for lease in leases}) == 1
+    # Two phases of a warm-up and a run of 600 s each, and more than that for slow changes
+    assert {lease["seconds"] > 2400 + 600 for lease in leases} == {True}
+    [[name, options]] = leases[0]["calls"]
+    assert (name, options["name"], options["check"], options["confirm_seconds"]) == (
+        "declare",
+        "node",
+        False,
+        0,
+    )
+    assert options["areas"]
+    assert options["confirm_seconds"] == 0
+
+
 #: Options → the message
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no program": ({"effect_command": "/no/program"}, "expected an executable program"),
-    "a command that is not a kind": ({"effect_kinds": ["memory"]}, "effect_kinds: expected command, as"),
+    "a command that is not a kind": (
+        {"effect_kinds": ["memory"]},
+        "effect_command: has no effect with effect_kinds memory; omit it, or set effect_kinds to command",
+    ),
+    "a lease shorter than a phase": (
+        {"effect_lease": 60},
+        "effect_lease: expected 2401 s or more, for two phases and the change before them, got 60",
+    ),
+    "arguments without a launcher": (
+        {"effect_launcher": "first", "effect_launcher_arguments": ["-q"]},
+        "effect_launcher_arguments: has no effect with effect_launcher first; omit it, or set",
+    ),
 }
 
 
@@ -152,7 +235,7 @@ def test_check_mode_says_how_long_a_command_may_take(tmp_path: pathlib.Path) -> 
 
 #: Launcher → the words before the program
 LAUNCHED = {
-    "mpirun": "--host a:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q",
+    "mpirun": "--host localhost:8,b:8,c:8 -np 24 --map-by slot --bind-to none -q",
     "srun": "--nodes 3 --nodelist {0},{0},{0} --ntasks 24 --ntasks-per-node 8 --exclusive "
     "--kill-on-bad-exit=1 --export=ALL -q",
 }

@@ -26,7 +26,8 @@ OF_THE_BUILD = {"FILES.json", "MANIFEST.json"}
 #: Everything at the top of the archive; changelogs/changelog.yaml comes with the first release
 TOP = {
     *("CHANGELOG.md", "COPYING", "README.md", "SECURITY.md", "bindep.txt", "requirements.yml"),
-    *("docs", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles", "scripts"),
+    *("docs", "examples", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles"),
+    "scripts",
 }
 #: 1,216,000 bytes are packed now, and pages grow. Tests or pictures that slip in are more than this leaves.
 MOST_BYTES = 1_420_000
@@ -105,7 +106,7 @@ def test_it_has_what_a_user_needs_and_nothing_else(project: Project, packed: set
 
 
 @pytest.mark.parametrize(
-    "folder", ["inventory", "meta", "packer", "playbooks", "plugins", "roles", "scripts"]
+    "folder", ["examples", "inventory", "meta", "packer", "playbooks", "plugins", "roles", "scripts"]
 )
 def test_nothing_of_these_folders_is_left_out(folder: str, packed: set[str]) -> None:
     kept = {name for name in tracked() if name.startswith(f"{folder}/") and (ROOT / name).is_file()}

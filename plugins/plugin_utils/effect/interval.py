@@ -136,9 +136,12 @@ def order(blocks: int) -> str:
     return (ORDER * (phases // len(ORDER) + 1))[:phases]
 
 
-def estimate(pairs: Mapping[str, Series], states: str, most: int, family: int = 1) -> Effect | None:
+def estimate(
+    pairs: Mapping[str, Series], states: str, most: int, family: int = 1, exact: bool = False
+) -> Effect | None:
     """From the measurements of all pairs in the same phases. states: of these phases. most: blocks after
     which the run ends in any case. Each look from LEAST blocks on may end it. family: metrics of the run.
+    exact: the values are not rounded.
 
     None with too few blocks, or without a pair that has a result in each phase of them: all blocks are of the
     same pairs, as pairs differ in how much a change does to them."""
@@ -152,7 +155,7 @@ def estimate(pairs: Mapping[str, Series], states: str, most: int, family: int = 
     within = _contrasts(whole, [weight / _CUBIC_NORM for weight in _CUBIC] * blocks)
     floor = _FLOOR * math.sqrt(statistics.fmean(scatter**2 for scatter in within))
     spread = max(statistics.stdev(differences), floor)
-    step = _step(whole, len(states))
+    step = 0.0 if exact else _step(whole, len(states))
     rounding = step if spread < _HIDES * step else 0.0
     middle = statistics.fmean(differences)
     half = quantile(_outside(blocks, most) / family, blocks - 1) * spread / math.sqrt(blocks)

@@ -29,6 +29,12 @@ _SAMPLES = {"mean": 1, "p50": 2, "p90": 10, "p99": 100, "last": 1}
 #: Seconds for one regular expression on one output. Python's takes exponential time for some, such as (a+)+b
 _SECONDS = 5.0
 
+#: Tool of a metric that is an exit status, which has no digits to round
+STATUS = "exit status"
+
+#: No metric is as large, and the sum of a million such numbers is a number
+_GREATEST = 1e100
+
 #: Length of a name or a unit, of a path or an expression, and number of metrics
 _NAME, _TEXT, _METRICS = 100, 1000, 20
 
@@ -155,7 +161,8 @@ def value(source: Source, runs: Sequence[Mapping[str, Any]]) -> float:
 
 def _values(source: Source, run: Mapping[str, Any]) -> list[Any]:
     if source.measure:
-        return [run["seconds"] if source.measure == "seconds" else run["rc"]]
+        # Success is 0, which has no part: see _positive().
+        return [run["seconds"] if source.measure == "seconds" else run["rc"] + 1]
     output = str(run["stdout"])
     values = (
         _matches(source.expression, output)
@@ -171,8 +178,9 @@ def _positive(given: Any) -> float:
     """An effect is a part of A, and so are the intervals: 0 has no part. Raises MetricError."""
     is_number = isinstance(given, (int, float)) and not isinstance(given, bool)
     number = float(given) if is_number else math.nan
-    if not (0 < number < math.inf):
-        raise MetricError(f"expected a number above 0, got {strict_json.shown(given)}")
+    if not (0 < number < _GREATEST):
+        wanted = f"below {_GREATEST:g}" if number > 0 else "above 0"
+        raise MetricError(f"expected a number {wanted}, got {strict_json.shown(given)}")
     return number
 
 

@@ -169,7 +169,8 @@ def _commanded(host: str, answer: Mapping[str, Any], problem: str, source: Sourc
     if problem:
         return Reading(None, problem, nodes=(host,))
     try:
-        return Reading(metrics.value(source, answer["runs"]), tool="command", nodes=(host,))
+        tool = metrics.STATUS if source.measure == "exit" else "command"
+        return Reading(metrics.value(source, answer["runs"]), tool=tool, nodes=(host,))
     except MetricError as error:
         return Reading(None, f"{source.metric.name}: {error}", nodes=(host,))
 

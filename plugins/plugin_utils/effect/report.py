@@ -14,7 +14,7 @@ from typing import Any
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.model.version import VERSION
 from ..fleet_report.names import few
-from . import interval, readings
+from . import interval, metrics, readings
 from .interval import BLOCK, HARMS, HELPS, LOWER, UNKNOWN, Effect
 from .metrics import Metric
 from .readings import Lost, Pairs, Reading, Readings
@@ -154,7 +154,8 @@ def _result(metric: Metric, pairs: Pairs, about: Mapping[str, Any], family: int)
     series = {name: [reading.value for reading in row] for name, row in pairs.items()}
     # A run that was stopped looks once more, at its end, as it had been its last block: no metric stops it.
     most = blocks if about["end"] in _LAST or about["stopped"] else max(blocks, about["blocks_planned"])
-    effect = interval.estimate(series, states[: BLOCK * blocks], most, family)
+    tools = sorted({reading.tool for row in pairs.values() for reading in row if reading.value})
+    effect = interval.estimate(series, states[: BLOCK * blocks], most, family, tools == [metrics.STATUS])
     measured = len(interval.complete(series, blocks))
     gaps = {state: _lost_in(state, states, series) for state in "AB"}
     # A change that cuts a pair off has an effect that the others do not show.
@@ -167,7 +168,7 @@ def _result(metric: Metric, pairs: Pairs, about: Mapping[str, Any], family: int)
         words = f"unknown; {measured} of {len(pairs)} pairs in {blocks} blocks: {words}"
     return {
         **metric._asdict(),
-        "tools": sorted({reading.tool for row in pairs.values() for reading in row if reading.value}),
+        "tools": tools,
         "verdict": verdict,
         "words": words,
         "effect": effect and _numbers(effect, least, about["precision_percent"]),

@@ -36,8 +36,8 @@ ROWS = {
 LEAST_FREE = 4
 
 #: Orders to choose from, in 0.2 s. The largest correlation of a bent trend with one of 8 areas is 0.27 in a
-#: random order of 24 phases, 0.16 in the best of 100 and 0.14 in the best of 1,000. Under a trend that is bent
-#: by 20 %, an effect of 3 % is found in 83 of 100 experiments with the best of 100, in 89 with 1,000.
+#: random order of 24 phases, 0.16 in the best of 100 and 0.14 in the best of 1,000. Under a trend that is
+#: bent by 20 %, an effect of 3 % is found in 83 of 100 experiments with the best of 100, in 89 with 1,000.
 _ORDERS = 1000
 
 

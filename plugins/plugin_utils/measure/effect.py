@@ -17,11 +17,12 @@ from typing import Any
 
 from ..effect import interval, readings, report
 from ..effect.readings import Lost
+from ..fleet_report.names import few
 from . import rounds
 from .command import Command
 from .nodes import Call, Fleet, MeasureError, say
 from .run import Report
-from .states import BEFORE, DECLARED, REVERTED, States
+from .states import BEFORE, CHANGE, DECLARED, REVERTED, States
 
 #: Blocks from which on there is an interval
 _LEAST = 3
@@ -37,12 +38,6 @@ _BATCH = 5
 
 #: For a node to measure the memory of each NUMA node, in seconds: a hundred times as long as one takes
 _PATIENCE = 600
-
-#: End of the announcement
-AFTER = (
-    "At the end every node is put back to its state before the run. If the controller dies, play this again "
-    "with -e effect_put_back=true."
-)
 
 
 class Effect:
@@ -81,18 +76,21 @@ class Effect:
         self._validate()
         left = self._states.unfinished()
         unfinished = [
-            f"{name}: an effect that did not end has left this node in another state than it was found in, "
-            f"which was {self._states.original[name]}. It is put back to that at the end."
+            f"{name}: an effect that did not end may have left this node in another state than it was found "
+            f"in, which was {self._states.original[name]}. It is put back to that at the end."
             for name in left
         ]
         if given["effect_put_back"]:
+            self._states.lease = CHANGE
             return "\n".join(unfinished) or "No run has left a node to put back."
         if "tcp" in self._kinds:
             self._plan = rounds.plan(self._fleet, given, "tcp", max(1, given["effect_rounds"]))
         if "command" in self._kinds:
             self._command = Command(self._fleet, given)
         self._verify()
-        return "\n".join([*unfinished, self._announced(self._detect())])
+        change = self._detect()
+        self._states.lease = self._lease(change)
+        return "\n".join([*unfinished, self._announced(change)])
 
     def _detect(self) -> float:
         """Find the states of the nodes. Seconds of a change. Raises MeasureError."""
@@ -101,14 +99,23 @@ class Effect:
         # Two states were looked for, which takes as long as reaching them; none after an unfinished run.
         return max(1.0, (time.time() - began) / 2)
 
+    def _lease(self, change: float) -> int:
+        """Seconds. The state is the same in up to two phases, and a node renews its lease as it changes.
+        change: seconds of a change of all nodes. Raises MeasureError."""
+        least = math.ceil(2 * self._phase_seconds + change)
+        given = self._given["effect_lease"]
+        if given is not None and given < least:
+            raise MeasureError(
+                f"effect_lease: expected {least} s or more, for two phases and the change before them, got "
+                f"{given}; omit it, or make the phases shorter"
+            )
+        return least + CHANGE if given is None else int(given)
+
     def _validate(self) -> None:
         """Raises MeasureError."""
         given, precision = self._given, self._given["effect_precision"]
         wrong = {
             "effect_kinds: expected one or more of tcp, memory and command": not self._kinds,
-            "effect_kinds: expected command, as effect_command is given": (
-                given["effect_command"] is not None and "command" not in self._kinds
-            ),
             f"effect_blocks: expected 1 or more, got {self._blocks}": self._blocks < 1,
             f"effect_least: expected a percentage above 0, got {given['effect_least']:g}": (
                 not 0 < given["effect_least"] < math.inf
@@ -175,7 +182,15 @@ class Effect:
             f"{'alternates' if len(self._fleet.names) == 1 else 'alternate'} between "
             f"{self._of['A']} and declared, in {counted(blocks, 'block')} of 4 phases{early[0]}. "
             f"{self._times(change)} That is up to {most} minutes{early[1]}{ends}.{self._load}{few} "
-            f"{AFTER}"
+            f"{self._after}"
+        )
+
+    @property
+    def _after(self) -> str:
+        return (
+            "At the end every node is put back to its state before the run. If the controller dies, each "
+            f"node does this {self._states.lease} s after its last change, or at its next boot; "
+            "-e effect_put_back=true does it at once."
         )
 
     def _times(self, change: float) -> str:
@@ -253,24 +268,46 @@ class Effect:
         self._phases.append(answers)
         if lost.nodes or lost.pairs:
             raise MeasureError("; ".join(report.loss(lost)))
+        late = self._states.late()
+        if late:
+            raise MeasureError(
+                f"{few(late)}: its lease of {self._states.lease} s may have ended before the phase; set a "
+                "longer effect_lease"
+            )
 
     def _measured(self, letter: str, name: str) -> tuple[dict[str, Any], Lost]:
         answers: dict[str, Any] = {"state": letter}
-        if "tcp" in self._kinds:
-            answers["tcp"] = rounds.run(self._fleet, self._given, self._plan, name)._asdict()
-        if "memory" in self._kinds:
-            answers["memory"] = self._fleet.ask(dict.fromkeys(self._fleet.names, self._memory()))
-        if self._command:
-            commanded = self._command.measure()
-            answers.update(command=commanded.readings, runs=commanded.runs)
-        return answers, readings.lost(answers, self._plan)
+        lost = Lost({}, {})
+        for measure in (self._tcp_measured, self._memory_measured, self._command_measured):
+            # A lost phase takes no more time.
+            if not (lost.nodes or lost.pairs):
+                answers.update(measure(name))
+                lost = readings.lost(answers, self._plan)
+        return answers, lost
+
+    def _tcp_measured(self, name: str) -> dict[str, Any]:
+        if "tcp" not in self._kinds:
+            return {}
+        return {"tcp": rounds.run(self._fleet, self._given, self._plan, name)._asdict()}
+
+    def _memory_measured(self, _name: str) -> dict[str, Any]:
+        if "memory" not in self._kinds:
+            return {}
+        calls = dict.fromkeys(self._fleet.names, self._memory())
+        return {"memory": self._fleet.ask(calls, together=True)}
+
+    def _command_measured(self, _name: str) -> dict[str, Any]:
+        if self._command is None:
+            return {}
+        commanded = self._command.measure()
+        return {"command": commanded.readings, "runs": commanded.runs}
 
     # -- after -----------------------------------------------------------------------------------------
 
     def report(self) -> Report | None:
         back = (
-            f"Not put back: {', '.join(self._left)}; play this with -e effect_put_back=true when they can be "
-            "reached."
+            f"Not put back: {', '.join(self._left)}; each puts itself back when its lease of "
+            f"{self._states.lease} s ends, or play this with -e effect_put_back=true when it can be reached."
             if self._left
             else "All nodes are put back to their state before the run."
         )

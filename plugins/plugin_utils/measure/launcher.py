@@ -16,12 +16,14 @@ class Place(NamedTuple):
 
 
 def words(launcher: str, places: Sequence[Place], each: int, variables: Iterable[str] = ()) -> list[str]:
-    """Begin of the command line; empty for a launcher that starts no others. each: processes of a node.
-    variables: names of the environment for them."""
+    """Begin of the command line, for the first of the places; empty for a launcher that starts no others.
+    each: processes of a node. variables: names of the environment for them."""
     processes = len(places) * each
     if launcher == "mpirun":
-        hosts = ",".join(f"{place.address}:{each}" for place in places)
-        # Open MPI starts the others by its own SSH, and hands on only the variables that are named.
+        # Open MPI 5 does not find the slots of the node that it runs on by its address (prrte, pull request
+        # 2258). It starts the others by its own SSH, and hands on only the variables that are named.
+        addresses = ["localhost", *(place.address for place in places[1:])]
+        hosts = ",".join(f"{address}:{each}" for address in addresses)
         named = [word for name in variables for word in ("-x", name)]
         options = ["--host", hosts, "-np", processes, "--map-by", "slot", "--bind-to", "none", *named]
         return ["mpirun", *map(str, options)]

@@ -133,7 +133,7 @@ class Screening(Effect):
             f"Effect {self._id} compares {', '.join(self._design.areas)} on {nodes}.",
             *screening_report.plan_lines(self._design.words, self._left_out),
             *(f"phase {place}: {state}" for place, state in enumerate(self._sequence, 1)),
-            f"{self._times(change)} That is up to {minutes} minutes.{self._load} {effect.AFTER}",
+            f"{self._times(change)} That is up to {minutes} minutes.{self._load} {self._after}",
         ])  # fmt: skip
 
     # -- phases ----------------------------------------------------------------------------------------

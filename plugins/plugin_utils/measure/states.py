@@ -3,20 +3,25 @@
 """States of nodes that an effect compares, and the state before the run, to which each is put back.
 
 The state before the run is noted on the controller before anything changes. An unfinished run leaves its
-notes, and the next one puts the nodes back to them.
+notes, and the next one puts the nodes back to them. Each node changes under a lease (agent/lease.py): it puts
+itself back if the controller does not go on.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from ...module_utils._mlnode.model import strict_json
 from ...module_utils._mlnode.model.errors import StoreError
+from ...module_utils._mlnode.model.lease import BACK, BEGIN, END, RENEW, Lease
+from ..agent_call import LEASE
 from ..fleet_report import files
 from .nodes import Call, Fleet, MeasureError, say
 
@@ -31,6 +36,11 @@ _NODE: Mapping[str, Mapping[str, Any]] = {
     "mlnode_fabric": {"type": "str", "default": "fabric"},
 }
 
+#: Seconds that a change of a node may take: twice the time of a new menu of the boot loader
+CHANGE = 600
+
+_REVERT: Mapping[str, Any] = {"without_origin": False, "check": False, "diff": False}
+
 #: Size of a note at most, in bytes
 _MOST = 4096
 
@@ -38,7 +48,8 @@ Answers = dict[str, dict[str, Any]]
 
 
 class States:
-    """original: node → its state before the run. now: node → its state; empty until one is reached."""
+    """original: node → its state before the run. now: node → its state; empty until one is reached. lease:
+    seconds after each change, in which the next one has to follow."""
 
     def __init__(self, fleet: Fleet, folder: str, name: str, before: str) -> None:
         self._fleet, self._name, self._before = fleet, name, before
@@ -46,6 +57,11 @@ class States:
         self._own = fleet.variables(_NODE)
         self.original: dict[str, str] = {}
         self.now = dict.fromkeys(fleet.names, "")
+        self.lease = 0
+        self._leases = dict.fromkeys(fleet.names, os.urandom(4).hex())
+        #: Node → the calls that put it back, and when the last change of it was begun
+        self._back: dict[str, list[Any]] = {}
+        self._changed: dict[str, float] = {}
         self._without: dict[str, Mapping[str, str]] = {}
 
     def add(self, state: str, without: Mapping[str, Sequence[str]]) -> None:
@@ -56,7 +72,10 @@ class States:
 
     def unfinished(self) -> list[str]:
         """Nodes that an earlier run has left, for which its note counts. Raises MeasureError."""
-        self.original = {name: noted for name in self._fleet.names if (noted := self._noted(name))}
+        noted = {name: self._noted(name) for name in self._fleet.names}
+        self.original = {name: found for name, (found, _lease) in noted.items() if found}
+        self._leases.update((name, lease) for name, (_found, lease) in noted.items() if lease)
+        self._prepare([*self.original])
         return [*self.original]
 
     def detect(self) -> None:
@@ -72,11 +91,27 @@ class States:
             )
         self.now.update((name, DECLARED if name in changed else REVERTED) for name in names)
         self.original.update((name, self.now[name]) for name in names)
+        self._prepare(names)
+
+    def _prepare(self, names: Sequence[str]) -> None:
+        """Make the calls that put these nodes back, for their leases. Raises MeasureError."""
+        self._back.update((name, [["revert", _REVERT]]) for name in names)
+        declared = [name for name in names if self.original[name] == DECLARED]
+        for name, parts in self._rendered(declared).items():
+            # Nobody confirms it: it is the state that was found.
+            changes = {"check": False, "diff": False, "confirm_seconds": 0}
+            self._back[name] = [["declare", {**part, **changes}] for part in parts]
+        bare = [name for name in names if not self._back[name]]
+        if bare:
+            raise MeasureError(
+                f"{', '.join(bare)}: nothing is declared; expected a host of a group of site.yml"
+            )
 
     def note(self) -> None:
         """Keep the state before the run on the controller. Raises MeasureError."""
         for name, state in self.original.items():
-            text = json.dumps({"id": self._name, "node": name, "found": state})
+            note = {"id": self._name, "node": name, "found": state, "lease": self._leases[name]}
+            text = json.dumps(note)
             try:
                 files.write(self._path(name), [text, "\n"])
             except OSError as error:
@@ -86,11 +121,22 @@ class States:
         """Names of the nodes that could not be put back."""
         for state in sorted({*self.original.values()}):
             names = [name for name, original in self.original.items() if original == state]
-            self._reach([name for name in names if self.now[name] != state], state)
+            self._reach([name for name in names if self.now[name] != state], state, BACK)
+            self._end([name for name in names if self.now[name] == state and name in self._changed], state)
         for name in self.original:
             if self.now[name] == self.original[name]:
                 self._forget(name)
         return [name for name, state in self.original.items() if self.now[name] != state]
+
+    def _end(self, names: Sequence[str], state: str) -> None:
+        """End the leases of nodes that are back."""
+        for name, answer in self._ask(names, state, check=False, step=END).items():
+            if why := _problem(answer):
+                say(f"{name}: its lease is not ended, and it puts itself back again: {why}")
+
+    def late(self) -> list[str]:
+        """Nodes whose lease may have ended since their last change."""
+        return [name for name, begun in self._changed.items() if time.monotonic() - begun > self.lease]
 
     def _forget(self, name: str) -> None:
         path = self._path(name)
@@ -102,14 +148,15 @@ class States:
                 f"puts {name} back to that state"
             )
 
-    def _noted(self, name: str) -> str:
+    def _noted(self, name: str) -> tuple[str, str]:
+        """State and lease of an unfinished run; both empty without one. Raises MeasureError."""
         path = self._path(name)
         try:
             note = strict_json.loads(files.read(path, _MOST, follow=False).decode(), str(path), most=_MOST)
             if note["found"] in (DECLARED, REVERTED):
-                return str(note["found"])
+                return str(note["found"]), str(note["lease"])
         except FileNotFoundError:
-            return ""
+            return "", ""
         except (OSError, StoreError, KeyError, TypeError, ValueError):
             pass
         raise MeasureError(
@@ -140,23 +187,35 @@ class States:
 
     def rendered(self) -> list[Mapping[str, Any]]:
         """Areas of each declaration of each node; no node is asked. Raises MeasureError."""
-        answers = self._ask(self._fleet.names, DECLARED, check=True, more={"node_rendered": True})
-        self._whole(answers)
-        return [part["rendered"]["areas"] for answer in answers.values() for part in answer["parts"]]
+        return [part["areas"] for parts in self._rendered(self._fleet.names).values() for part in parts]
 
-    def _reach(self, names: Sequence[str], state: str) -> Answers:
+    def _rendered(self, names: Sequence[str]) -> dict[str, list[Mapping[str, Any]]]:
+        """Options of the calls that declare a node; no node is asked. Raises MeasureError."""
+        answers = self._ask(names, DECLARED, check=True, more={"node_rendered": True})
+        self._whole(answers)
+        return {name: [part["rendered"] for part in answer["parts"]] for name, answer in answers.items()}
+
+    def _reach(self, names: Sequence[str], state: str, step: str = RENEW) -> Answers:
         # Until it is reached the state is unknown.
         self.now.update(dict.fromkeys(names, ""))
-        answers = self._ask(names, state, check=False)
+        answers = self._ask(names, state, check=False, step=step)
         self.now.update((name, state) for name, answer in answers.items() if not _problem(answer))
         return answers
 
     def _ask(
-        self, names: Sequence[str], state: str, check: bool, more: Mapping[str, Any] = MappingProxyType({})
+        self,
+        names: Sequence[str],
+        state: str,
+        check: bool,
+        step: str = BEGIN,
+        more: Mapping[str, Any] = MappingProxyType({}),
     ) -> Answers:
         """Answer of each node: failed if one of its declarations failed, changed if one changed it. parts:
-        the answers of its declarations. more: variables of the roles."""
+        the answers of its declarations. step: of the lease. more: variables of the roles."""
         answers: Answers = {name: {"changed": False, "parts": []} for name in names}
+        self._fleet.own = {name: {LEASE: self._lease(name, step)} for name in names}
+        if not check:
+            self._changed.update(dict.fromkeys(names, time.monotonic()))
         for calls in self._calls(names, state, check, more):
             for name, answer in self._fleet.ask(
                 {name: call for name, call in calls.items() if not _problem(answers[name])}
@@ -164,14 +223,20 @@ class States:
                 before = answers[name]
                 changed = bool(answer.get("changed")) or before["changed"]
                 answers[name] = {**answer, "changed": changed, "parts": [*before["parts"], answer]}
+        self._fleet.own = {}
         return answers
+
+    def _lease(self, name: str, step: str) -> dict[str, Any]:
+        begins = step == RENEW and name not in self._changed
+        words, calls = self.original.get(name, ""), self._back.get(name, [])
+        return Lease(self._leases[name], BEGIN if begins else step, self.lease, words, calls)._asdict()
 
     def _calls(
         self, names: Sequence[str], state: str, check: bool, more: Mapping[str, Any]
     ) -> Iterable[dict[str, Call]]:
         keywords = {"check_mode": check}
         if state == REVERTED:
-            yield dict.fromkeys(names, Call("mlnode.tuning.node_revert", {}, 0, keywords))
+            yield dict.fromkeys(names, Call("mlnode.tuning.node_revert", {}, CHANGE, keywords))
             return
         without = self._without.get(state, {})
         of_node: dict[str, Call] = {}
@@ -180,11 +245,14 @@ class States:
             own = {**more, **({"node_without": without[name]} if without.get(name) else {})}
             profile = self._profile(name, state)
             if profile:
-                of_node[name] = self._fleet.declaration("mlnode.tuning.node", {**profile, **own}, keywords)
+                of_node[name] = self._declaration("mlnode.tuning.node", {**profile, **own}, keywords)
             if self._is_in(name, "mlnode_fabric"):
-                of_fabric[name] = self._fleet.declaration("mlnode.tuning.fabric", own, keywords)
+                of_fabric[name] = self._declaration("mlnode.tuning.fabric", own, keywords)
         yield of_node
         yield of_fabric
+
+    def _declaration(self, role: str, variables: Mapping[str, Any], keywords: Mapping[str, Any]) -> Call:
+        return self._fleet.declaration(role, variables, keywords)._replace(seconds=CHANGE)
 
     def _profile(self, name: str, state: str) -> dict[str, str]:
         if state == BEFORE:

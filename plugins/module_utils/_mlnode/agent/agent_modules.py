@@ -22,6 +22,7 @@ from . import (
     inspections,
     job,
     job_metrics,
+    lease,
     manual,
     metrics,
     mounts,

@@ -26,6 +26,7 @@ from . import (
     drift,
     inspections,
     install,
+    lease,
     mounts,
     own_archive,
     registry,
@@ -69,7 +70,7 @@ def answer(host: Host, question: bytes | str, begin: Callable[[], None] = _quiet
         if call not in CALLS:
             raise ValueError(f"call is {call!r}")
         begin()
-        return {"answer": CALLS[call](host, options)}
+        return {"answer": lease.under(host, options, lambda: CALLS[call](host, options))}
     except (StoreError, ValueError) as error:
         raise MlnodeError(f"not a question of a controller: {error}") from error
 

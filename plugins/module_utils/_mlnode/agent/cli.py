@@ -195,14 +195,17 @@ def _confirm(host: Host, options: argparse.Namespace) -> int:
 
 
 def _undo(host: Host, options: argparse.Namespace) -> int:
-    from ..engine import confirm
-    from . import mounts, registry
+    from ..engine import confirm, confirm_store
+    from . import call, lease, mounts, registry
 
     # The run may have to wait for another that installs an agent; a late import would then load the new code.
     registry.imported()
     mounts.imported()
     output.imported()
-    if options.when_due:
+    done: confirm_store.Undone | None
+    if lease.holds(host, options.id):
+        done = (lease.end_when_due if options.when_due else lease.end)(host, options.id, call.CALLS)
+    elif options.when_due:
         done = confirm.undo_when_due(host, options.id)
     else:
         done = confirm.undo(host, options.id)

@@ -23,7 +23,7 @@ from ..host.places import AGENT_COMMAND
 from ..model.errors import HostError, MlnodeError, RefusedError
 from . import confirm_store as store
 from . import transaction
-from .confirm_store import PENDING, Pending, Undone
+from .confirm_store import Pending, Undone
 from .lock import locked
 from .origin import Entry, Origin, boot_id, forget_left
 from .restore import is_back
@@ -57,7 +57,7 @@ def arm(
     armed = Pending(
         id=os.urandom(4).hex(),
         name=name,
-        deadline=_deadline(seconds),
+        deadline=deadline(seconds),
         seconds=seconds,
         words=words,
         boot=boot_id(host),
@@ -71,7 +71,7 @@ def arm(
         _start(host, armed)
     except BaseException:
         try:
-            _disarm(host, armed)
+            disarm(host, armed)
         except HostError:  # undoing an unmade change has no effect
             pass
         raise
@@ -89,7 +89,7 @@ def restart(host: Host, armed: Pending, gone: Sequence[str] = ()) -> Pending:
     """Begin the time to confirm again, as the work after the change has used some of it. gone: ids of the
     origin to forget once the change is confirmed. Raises MlnodeError."""
     due = time.monotonic() + armed.seconds
-    again = armed._replace(deadline=_deadline(armed.seconds), due=due, gone=tuple(gone))
+    again = armed._replace(deadline=deadline(armed.seconds), due=due, gone=tuple(gone))
     store.save(host, again)
     return again
 
@@ -98,16 +98,17 @@ def cancel(host: Host) -> None:
     """Drop the pending undo after the run has rolled back its change. Raises MlnodeError."""
     waiting = store.load_pending(host)
     if waiting is not None:
-        _disarm(host, waiting)
+        disarm(host, waiting)
 
 
 def refuse_while_pending(host: Host) -> None:
     """Raises RefusedError while a change waits: a second change would be undone with the first, wholly or in
-    part. An overdue undo is performed here."""
+    part. So would a change during the lease of another run. An overdue undo is performed here."""
     resume(host)
-    waiting = store.load_pending(host)
-    if waiting is not None:
-        raise RefusedError(waiting.text)
+    lease = store.load_lease(host)
+    for waiting in (store.load_pending(host), None if lease and lease.id == host.lease else lease):
+        if waiting is not None:
+            raise RefusedError(waiting.text)
 
 
 def resume(host: Host) -> str:
@@ -150,7 +151,7 @@ def confirm(host: Host, change_id: str) -> bool:
                 _refuse_now(host, waiting)
                 host.write_file(store.CONFIRMED, f"{change_id}\n".encode("ascii"))
                 forget_left(host, waiting.gone)
-                _disarm(host, waiting)
+                disarm(host, waiting)
                 return True
             if change_id and store.confirmed(host) == change_id:
                 return False
@@ -203,7 +204,8 @@ def _looked(host: Host, before: Pending) -> Pending | None:
 def _start(host: Host, armed: Pending) -> None:
     try:
         if host.systemd_runs():
-            _timer(host, armed)
+            _require_agent(host)
+            timer(host, armed, [AGENT_COMMAND])
         else:
             detached.start(partial(undo_when_due, host, armed.id))
     except (OSError, HostError) as error:
@@ -211,10 +213,16 @@ def _start(host: Host, armed: Pending) -> None:
         raise MlnodeError(f"{consequence} ({error})") from error
 
 
-def _timer(host: Host, armed: Pending) -> None:
+def timer(host: Host, armed: Pending, agent: Sequence[str]) -> None:
     """Start a systemd timer: a process would end with its session (logind.conf(5), KillUserProcesses).
     A daemon-reload makes systemd before 254 count again (core/timer.c: timer_enter_waiting): the restore may
-    come late then, but never early."""
+    come late then, but never early. agent: its command. Raises HostError."""
+    command = ["systemd-run", "--collect", f"--unit={_unit(armed)}", f"--on-active={armed.seconds}"]
+    command += ["--timer-property=AccuracySec=1s", *agent, "undo", _WHEN_DUE, armed.id]
+    host.must_run(command, "start the restore with")
+
+
+def _require_agent(host: Host) -> None:
     if not host.exists(AGENT_COMMAND):
         raise HostError("find", AGENT_COMMAND, None, "install the agent first (module agent, or any role)")
     # An older one would refuse the option too late, and without a message.
@@ -222,18 +230,15 @@ def _timer(host: Host, armed: Pending) -> None:
         raise HostError(
             "use", AGENT_COMMAND, None, "it is too old, or does not start: install the agent again"
         )
-    command = ["systemd-run", "--collect", f"--unit={_unit(armed)}", f"--on-active={armed.seconds}"]
-    command += ["--timer-property=AccuracySec=1s", AGENT_COMMAND, "undo", _WHEN_DUE, armed.id]
-    host.must_run(command, "start the restore with")
 
 
 def _unit(armed: Pending) -> str:
     return f"mlnode-undo-{armed.id}"
 
 
-def _disarm(host: Host, armed: Pending) -> None:
+def disarm(host: Host, armed: Pending) -> None:
     """Stop the timer. If it cannot be stopped, it may stay, as it would find nothing to undo."""
-    store.remove(host, PENDING)
+    store.remove(host, armed.path)
     if host.systemd_runs():
         try:
             host.run(["systemctl", "stop", f"{_unit(armed)}.timer"])
@@ -251,7 +256,7 @@ def _put_back(host: Host, armed: Pending) -> Undone:
         why = "the node was booted before it was confirmed"
     elif armed.left:
         why = "that was requested before its time was over"
-    with _undisturbed():
+    with undisturbed():
         stuck = _rolled_back(host, entries)
         stuck += transaction.notify_again(host, _readers(entries))
         if not stuck:
@@ -263,7 +268,7 @@ def _put_back(host: Host, armed: Pending) -> Undone:
         # A new file would make the change again at the next boot, and a new value may still keep users out.
         # The next run tries both again.
         if all(_is_back(host, entry) for entry in entries):
-            _disarm(host, armed)
+            disarm(host, armed)
     return done
 
 
@@ -300,7 +305,7 @@ def _forget(host: Host, fresh: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def undisturbed() -> Iterator[None]:
     """Ignore signals, such as the hangup of the connection that this restore cuts: none may end it half
     way."""
     before = [
@@ -318,7 +323,8 @@ def _undisturbed() -> Iterator[None]:
 # -- details -------------------------------------------------------------------------------------
 
 
-def _deadline(seconds: int) -> str:
+def deadline(seconds: int) -> str:
+    """For people, by the clock of the node."""
     return time.strftime(store.TIME, time.gmtime(time.time() + seconds))
 
 

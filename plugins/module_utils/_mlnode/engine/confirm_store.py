@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The change that waits to be confirmed, and the undone change: two files that survive a power cut."""
+"""The change that waits to be confirmed, the lease on the node's state, and the undone change: files that
+survive a power cut."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from typing import Any, Callable, Mapping, TypeVar
+from typing import Any, Callable, Mapping, Tuple, TypeVar
 
 from ..host import places, trust
 from ..host.host import Host
@@ -20,8 +21,13 @@ from .origin_paths import DAMAGE
 
 T = TypeVar("T")
 
+#: Name of a call, and its options
+Call = Tuple[str, Mapping[str, Any]]
+
 #: The waiting change; 0600, as it may hold content of files with limited access
 PENDING = places.PENDING
+#: The lease; 0600, as a declaration may hold secrets of a site
+LEASE = places.LEASE
 #: The undone change, until it is reported
 UNDONE = places.UNDONE
 #: The last id confirmed since the boot, so that asking again after a lost answer does not fail
@@ -37,11 +43,11 @@ _ID = regex(r"[0-9a-f]{8}\Z")
 
 
 class Pending(NamedTuple):
-    """A change that waits.
+    """A change that waits, or a lease.
 
     deadline: for people, as clocks jump; due decides, in seconds of CLOCK_MONOTONIC of this boot. connection:
     over which it was made. fresh: ids of new entries in the origin. gone: ids to forget there once it is
-    confirmed.
+    confirmed. calls: that end a lease, as in agent/call.py, with their options; empty for a change.
     """
 
     id: str
@@ -55,6 +61,11 @@ class Pending(NamedTuple):
     entries: tuple[Entry, ...]
     fresh: tuple[str, ...]
     gone: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return LEASE if self.calls else PENDING
 
     @property
     def left(self) -> int:
@@ -67,6 +78,14 @@ class Pending(NamedTuple):
 
     @property
     def text(self) -> str:
+        if self.calls:
+            command = f"`python3 -IS {places.LEASE_AGENT} undo {self.id}`"
+            if not self.left:
+                return f"{self.name} has left this node, which is not {self.words} again: {command} does that"
+            return (
+                f"{self.name} alternates the state of this node until {self.deadline} or longer, and puts it "
+                f"back to {self.words}: wait, or end that now with {command}"
+            )
         subject = f"a change of {self.name} ({self.words})"
         if not self.left:
             return (
@@ -100,7 +119,20 @@ class Undone(NamedTuple):
 
 def load_pending(host: Host) -> Pending | None:
     """The waiting change; None if nothing waits. Raises MlnodeError."""
+    advice = (
+        "the values to put back are unknown: look at the NICs of this node, then remove the file; "
+        "`mlnode revert` still knows the state before the first run"
+    )
+    return _load_waiting(host, PENDING, advice)
 
+
+def load_lease(host: Host) -> Pending | None:
+    """The lease; None if there is none. Raises MlnodeError."""
+    advice = "the state to put back is unknown: remove the file, then run site.yml or revert.yml"
+    return _load_waiting(host, LEASE, advice)
+
+
+def _load_waiting(host: Host, path: str, advice: str) -> Pending | None:
     def made(fields: Mapping[str, Any]) -> Pending:
         names = ("id", "name", "deadline", "words", "boot", "connection")
         texts = dict(zip(names, _texts(*(fields[name] for name in names))))
@@ -116,14 +148,19 @@ def load_pending(host: Host) -> Pending | None:
             entries=tuple(checked(dict(entry)) for entry in fields["entries"]),
             fresh=_texts(*fields["fresh"]),
             gone=_texts(*fields["gone"]),
+            calls=tuple(map(call, fields.get("calls", ()))),
         )
 
     # A damaged file stays: no run may go on as if nothing had been armed.
-    advice = (
-        "the values to put back are unknown: look at the NICs of this node, then remove the file; "
-        "`mlnode revert` still knows the state before the first run"
-    )
-    return _load(host, PENDING, made, advice)
+    return _load(host, path, made, advice)
+
+
+def call(given: Any) -> Call:
+    """A call that puts a node back. Raises TypeError, ValueError."""
+    name, options = given
+    if name not in ("declare", "revert") or not isinstance(options, dict):
+        raise ValueError("expected a call that puts a node back")
+    return name, options
 
 
 def load_undone(host: Host) -> Undone | None:
@@ -149,12 +186,13 @@ def report(host: Host) -> str:
 def notes(host: Host) -> list[str]:
     """One line each for the waiting and the undone change. Raises nothing."""
     lines = []
-    try:
-        waiting = load_pending(host)
-        if waiting is not None:
-            lines.append(waiting.text)
-    except MlnodeError as error:
-        lines.append(f"a change waits to be confirmed: {error}")
+    for load, about in ((load_pending, "a change waits to be confirmed"), (load_lease, "a lease")):
+        try:
+            waiting = load(host)
+            if waiting is not None:
+                lines.append(waiting.text)
+        except MlnodeError as error:
+            lines.append(f"{about}: {error}")
     text = report(host)
     return [*lines, text] if text else lines
 
@@ -166,7 +204,7 @@ def acknowledge(host: Host) -> None:
 
 def save(host: Host, record: Pending | Undone) -> None:
     """Write a record to disk before returning. Raises HostError."""
-    path, mode = (PENDING, 0o600) if isinstance(record, Pending) else (UNDONE, 0o644)
+    path, mode = (record.path, 0o600) if isinstance(record, Pending) else (UNDONE, 0o644)
     text = json.dumps({"format": FORMAT, **record._asdict()}, indent=1)
     host.write_file(path, f"{text}\n".encode("ascii"), mode)
 

@@ -214,6 +214,7 @@ def present(host: Host) -> dict[str, str]:
     return {
         path: own.reader
         for own in places.OWN
+        if not own.path.endswith(places.LEASE_UNIT)  # which stays while the node is reverted
         for path in ([own.path] if "*" not in own.pattern else host.matching(own.pattern))
         if _is_ours(host, path)
     }

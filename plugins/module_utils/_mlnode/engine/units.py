@@ -9,6 +9,8 @@ from ..host.places import (
     AGENT_UNITS,
     CHECK_SERVICE,
     CHECK_TIMER,
+    LEASE,
+    LEASE_UNIT,
     PULL_SERVICE,
     PULL_TIMER,
     WATCH_SERVICE,
@@ -28,6 +30,8 @@ WATCH_SERVICE_FILE = f"{UNIT_FOLDER}/{WATCH_SERVICE}"
 WATCH_TIMER_FILE = f"{UNIT_FOLDER}/{WATCH_TIMER}"
 PULL_SERVICE_FILE = f"{UNIT_FOLDER}/{PULL_SERVICE}"
 PULL_TIMER_FILE = f"{UNIT_FOLDER}/{PULL_TIMER}"
+LEASE_FILE = f"{UNIT_FOLDER}/{LEASE_UNIT}"
+LEASE_LINK = f"{UNIT_FOLDER}/multi-user.target.wants/{LEASE_UNIT}"
 PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
@@ -111,13 +115,15 @@ ProtectSystem=full
 # the wait neither takes time nor fails the start. System programs that only wait, or remove a flag, run
 # outside of the sandbox: + in systemd.service(5). Making a sandbox, with mounts and a dozen seccomp filters,
 # takes as long as starting Python, for each program.
-UNIT = f"""\
-[Unit]
-Description=Apply the declared settings of this node (mlnode.tuning)
+_ORDER = """\
 After=local-fs.target systemd-modules-load.service systemd-sysctl.service
 After=tuned.service nvidia-persistenced.service ufw.service firewalld.service
 Before=slurmd.service kubelet.service containerd.service docker.service crio.service
-ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
+"""
+UNIT = f"""\
+[Unit]
+Description=Apply the declared settings of this node (mlnode.tuning)
+{_ORDER}ConditionDirectoryNotEmpty=/etc/mlnode/declared.d
 
 [Service]
 Type=oneshot
@@ -129,6 +135,21 @@ TimeoutStartSec=420
 {_SANDBOX}
 [Install]
 WantedBy=multi-user.target
+"""
+
+# Only a boot starts it: until then a transient timer ends the lease. It reverts or declares the node, and is
+# as free as these commands are: both install or remove files below /usr/local.
+LEASE_SERVICE = f"""\
+[Unit]
+Description=Restore the state of this node before a measurement (mlnode.tuning)
+{_ORDER}Before={AGENT_UNITS[0]}
+ConditionPathExists={LEASE}
+
+[Service]
+Type=oneshot
+ExecStartPre=-+/bin/udevadm settle
+ExecStart=%s
+TimeoutStartSec=420
 """
 
 # A driver that renews its queues causes an event for each: the second lets it finish. The flag is removed

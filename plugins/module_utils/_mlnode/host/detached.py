@@ -12,7 +12,7 @@ import errno
 import os
 import signal
 import sys
-from typing import Callable, Iterator
+from typing import Callable, Iterator, Sequence
 
 #: Signals at the end of a terminal or session, or to its process group
 _SESSION = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP)
@@ -40,6 +40,11 @@ def start(work: Callable[[], object]) -> None:
         os.waitpid(child, 0)
     if not ready:
         raise OSError(errno.ECHILD, "the process ended before it was ready")
+
+
+def program(words: Sequence[str]) -> None:
+    """Run a program in a detached process. Raises OSError if the process cannot be started."""
+    start(lambda: os.execv(words[0], [*words]))  # noqa: S606
 
 
 def _fork_again(writer: int, work: Callable[[], object]) -> None:

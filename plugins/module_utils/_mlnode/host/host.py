@@ -58,6 +58,8 @@ class Host:
         self._folders: set[str] = set()
         #: Changes that the run under way is about to make, for concurrent readers of the node
         self.under_way: dict[str, Any] = {}
+        #: Id of the lease on the node's state for which this run changes it
+        self.lease = ""
 
     def once(self, key: str, make: Callable[[], T], of_files: bool = False) -> T:
         """Value that is constant during one run, such as the topology; made once. forget() discards it.

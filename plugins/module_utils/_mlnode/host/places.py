@@ -36,6 +36,9 @@ ANSWERS = "/run/mlnode/answers"
 PENDING = "/var/lib/mlnode/confirm.json"
 UNDONE = "/var/lib/mlnode/undone.json"
 
+#: A lease on the state of this node, and the agent that ends it, as a revert removes the installed one
+LEASE, LEASE_AGENT = "/var/lib/mlnode/lease.json", "/var/lib/mlnode/lease-agent"
+
 #: Files of other programs that contain mlnode's lines
 _SHARED = (
     r"/etc/default/grub",
@@ -74,6 +77,8 @@ WANTS = f"{_SYSTEMD}/multi-user.target.wants"
 #: The agent, and the units that run it at boot and for a changed NIC
 AGENT_COMMAND = "/usr/local/bin/mlnode"
 AGENT_UNITS = ("mlnode-apply.service", "mlnode-nic.service", "mlnode-nic.path")
+#: The unit that ends a lease after a boot
+LEASE_UNIT = "mlnode-lease.service"
 #: Units that check the node every 15 minutes and watch it every minute, and the drop-in of a declaration that
 #: starts both
 CHECK_SERVICE, CHECK_TIMER = "mlnode-check.service", "mlnode-check.timer"
@@ -137,10 +142,10 @@ class Own(NamedTuple):
 #: In the order of removal: first the units that start the agent, because a boot during the removal would
 #: otherwise restore the rest
 OWN = (
-    *(Own(f"{WANTS}/{unit}", "units") for unit in AGENT_UNITS),
+    *(Own(f"{WANTS}/{unit}", "units") for unit in (*AGENT_UNITS, LEASE_UNIT)),
     Own(CHECK_DROP_IN, "units", ("metrics",)),
     Own(PULL_DROP_IN, "units", ("pull",)),
-    *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in (*AGENT_UNITS, *TIMED_UNITS)),
+    *(Own(f"{_SYSTEMD}/{unit}", "units") for unit in (*AGENT_UNITS, LEASE_UNIT, *TIMED_UNITS)),
     Own("/etc/udev/rules.d/90-mlnode.rules", "units"),
     Own("/etc/systemd/system-preset/50-mlnode.preset", "units"),
     Own("/etc/sysctl.d/zz-mlnode-NAME.conf", "", ("sysctl",)),

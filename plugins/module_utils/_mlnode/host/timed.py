@@ -1,14 +1,18 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A program of the user, timed, in a process group that ends with it.
+"""A program of the user, timed, whose processes end with it.
 
 host.system runs helpers whose output is short and trusted. This program may hang, print without end, or leave
-processes behind that keep its output open.
+processes behind that keep its output open. They are ended also if they have left its process group, as the
+workers of torchrun do (start_new_session): this process is their subreaper (prctl(2)). All of them end as
+well if no one reads the output of this process any more: its controller is gone.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import select
 import shutil
 import signal
 import threading
@@ -24,16 +28,29 @@ _GRACE = 10.0
 #: Seconds for the rest of the output after the end: it is in a pipe, which holds 64 KiB (pipe(7))
 _REST = 5.0
 
+#: Seconds between two looks at processes that are killed
+_PAUSE = 0.01
+
+#: include/uapi/linux/prctl.h
+_SET_CHILD_SUBREAPER = 36
+
+#: Signals to this process that would leave the others behind
+_STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+_GONE = "its controller is gone"
+
 #: Bytes of one read
 _CHUNK = 1 << 16
 
-#: Bytes of the standard error for a message
+#: Bytes and lines of the standard error for a message: mpirun of Open MPI 4 adds six lines to those of the
+#: process that failed
 _TAIL = 2000
+_LINES = 8
 
 
 class Ran(NamedTuple):
-    """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8. problem:
-    the reason for which its output is not a measurement, "" without one."""
+    """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8, and without
+    NUL. problem: the reason for which its output is not a measurement, "" without one."""
 
     rc: int
     seconds: float
@@ -52,6 +69,8 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     # Only here: most modules start no program.
     import subprocess
 
+    others = _children()
+    _adopt(True)
     begin = time.perf_counter()
     try:
         # A new session is a new process group, without a terminal.
@@ -63,6 +82,7 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
+        _adopt(False)
         raise HostError("run", printable(command[0]), getattr(error, "errno", None), str(error)) from error
     group = _Group(process.pid)
     out, err = (
@@ -72,6 +92,9 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     timer = threading.Timer(seconds, group.end, (f"no end within {seconds:g} s",))
     timer.daemon = True
     timer.start()
+    ended, end = os.pipe()
+    threading.Thread(target=_end_without_reader, args=(group, ended), daemon=True).start()
+    handlers = [(number, signal.signal(number, group.stopped)) for number in _STOPS]
     try:
         # Not reaped yet: its number belongs to no other group.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -79,17 +102,79 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     finally:
         timer.cancel()
         group.kill()
+        os.close(end)
+        for number, handler in handlers:
+            signal.signal(number, handler)
         rc = process.wait()
+        _end_orphans(others)
+        _adopt(False)
     out.join(_REST)
     err.join(_REST)
     return Ran(rc, took, out.text, group.problem or _failure(rc, err.text or out.text[-_TAIL:]))
+
+
+def _end_without_reader(group: _Group, ended: int) -> None:
+    """Wait until the standard output has no reader, or the other end of the pipe `ended` is closed."""
+    poll = select.poll()
+    poll.register(1, 0)
+    poll.register(ended, 0)
+    ready = dict(poll.poll())
+    if ready.get(1) == select.POLLNVAL:  # it was closed from the start
+        poll.unregister(1)
+        ready = dict(poll.poll())
+    if ended not in ready:
+        group.end(_GONE)
+    os.close(ended)
+
+
+def _adopt(wanted: bool) -> None:
+    """Whether processes that lose their parent become children of this one instead of init's."""
+    ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+
+
+def _children() -> set[int]:
+    """Numbers of all children of this process."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        own = os.readlink("/proc/self")
+    except (ChildProcessError, FileNotFoundError):
+        return set()
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == own}
+
+
+def _parent(number: str) -> str:
+    try:
+        with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as stream:
+            # proc_pid_stat(5): the fields after the name, which may contain anything
+            return stream.read().rpartition(")")[2].split()[1]
+    except (OSError, IndexError):
+        return ""
+
+
+def _end_orphans(others: set[int]) -> None:
+    """Kill all new children, and theirs, which then become children. others: the old ones."""
+    end = time.monotonic() + _REST
+    while True:
+        orphans = _children() - others
+        for number in orphans:
+            try:
+                os.kill(number, signal.SIGKILL)
+                os.waitpid(number, os.WNOHANG)
+            except (ProcessLookupError, PermissionError, ChildProcessError):
+                # It is gone, or another user's.
+                pass
+        if not orphans or time.monotonic() > end:
+            return
+        time.sleep(_PAUSE)
 
 
 def _failure(rc: int, said: str) -> str:
     if rc == 0:
         return ""
     ended = f"it ended with exit status {rc}" if rc > 0 else f"it was ended by signal {-rc}"
-    last = [printable(line) for line in map(str.strip, said.splitlines()) if line][-3:]
+    # mpirun draws lines between its words.
+    words = [line for line in map(str.strip, said.splitlines()) if line.strip("-=*")]
+    last = [printable(line) for line in words[-_LINES:]]
     return f"{ended}: {' / '.join(last)}" if last else ended
 
 
@@ -107,6 +192,10 @@ class _Group:
         self._signal(signal.SIGTERM)
         if not self._over.wait(_GRACE):
             self._signal(signal.SIGKILL)
+
+    def stopped(self, _signal: int, _frame: object) -> None:
+        """Handle a signal to this process, which waits for the group meanwhile."""
+        threading.Thread(target=self.end, args=(_GONE,), daemon=True).start()
 
     def kill(self) -> None:
         """Before its leader is reaped."""
@@ -127,7 +216,7 @@ class _Output:
 
     def __init__(self, stream: IO[bytes], most: int, group: _Group) -> None:
         self._stream, self._most, self._group = stream, most, group
-        self._kept = b""
+        self._kept = bytearray()
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
@@ -140,6 +229,7 @@ class _Output:
                 if not self._most:
                     self._kept = (self._kept + chunk)[-_TAIL:]
                 elif len(self._kept) + len(chunk) <= self._most:
+                    # In place: a program may print each byte alone.
                     self._kept += chunk
                 else:
                     self._group.end(f"it printed more than {self._most} bytes")
@@ -150,4 +240,5 @@ class _Output:
 
     @property
     def text(self) -> str:
-        return self._kept.decode("utf-8", "replace")
+        # Answers of nodes with NUL are refused.
+        return bytes(self._kept).decode("utf-8", "replace").replace("\0", "\ufffd")

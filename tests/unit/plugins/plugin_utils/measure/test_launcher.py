@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.launcher imp
 PLACES = [Place("192.0.2.1", "gpu01"), Place("192.0.2.2", "gpu02")]
 
 WORDS = {
-    "mpirun": "mpirun --host 192.0.2.1:8,192.0.2.2:8 -np 16 --map-by slot --bind-to none -x A -x B",
+    "mpirun": "mpirun --host localhost:8,192.0.2.2:8 -np 16 --map-by slot --bind-to none -x A -x B",
     "srun": """srun --nodes 2 --nodelist gpu01,gpu02 --ntasks 16 --ntasks-per-node 8 --exclusive
         --kill-on-bad-exit=1 --export=ALL""",
     "ssh": "",

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -18,9 +21,9 @@ def shell(script: str, seconds: float = 30, most: int = 1 << 16) -> timed.Ran:
 
 
 def test_its_output_its_status_and_its_time_are_returned() -> None:
-    ran = shell("echo one; sleep 0.05; printf 'two \\377'")
+    ran = shell("echo one; sleep 0.05; printf 'two \\377\\0'")
 
-    assert (ran.rc, ran.out, ran.problem) == (0, "one\ntwo \ufffd", "")
+    assert (ran.rc, ran.out, ran.problem) == (0, "one\ntwo \ufffd\ufffd", "")
     assert ran.seconds >= 0.05
 
 
@@ -35,6 +38,7 @@ def test_it_has_no_input_and_no_terminal() -> None:
         ("echo 1; echo no memory >&2; exit 1", 1, "it ended with exit status 1: no memory"),
         ("echo only here; exit 1", 1, "it ended with exit status 1: only here"),
         ("printf '\\033[31mred' >&2; exit 1", 1, "it ended with exit status 1: \\x1b[31mred"),
+        ("seq 9 >&2; echo ---- >&2; exit 1", 1, f"it ended with exit status 1: {' / '.join('23456789')}"),
         ("kill -KILL $$", -9, "it was ended by signal 9"),
     ],
 )
@@ -84,17 +88,57 @@ def test_what_runs_on_after_a_good_end_ends_too(tmp_path: pathlib.Path) -> None:
     assert gone(child)
 
 
-def test_another_session_that_keeps_the_output_open_is_not_waited_for(
+#: Process that leaves its group, with its number in $1 → the program that starts it
+ESCAPES = {
+    "another session keeps the output open": "setsid sh -c 'echo $$ > $1; exec sleep 60' - $1 &",
+    "a daemon": "(setsid sh -c 'echo $$ > $1; exec sleep 60' - $1 </dev/null >/dev/null 2>&1 &)",
+    "a child of a daemon": "(setsid sh -c 'sh -c \"echo \\$\\$ > $1; sleep 60; true\"; true' - $1 &)",
+    "it ignores signals": "(setsid sh -c 'trap : TERM HUP; echo $$ > $1; sleep 60; sleep 60' - $1 &)",
+}
+
+
+@pytest.mark.parametrize("escapes", ESCAPES)
+@pytest.mark.parametrize("ends", ["true", "sleep 60"], ids=["it ends", "it hangs"])
+def test_a_process_that_leaves_the_group_ends_too(tmp_path: pathlib.Path, escapes: str, ends: str) -> None:
+    child = tmp_path / "child"
+    script = f"{ESCAPES[escapes]}\nuntil test -s $1; do sleep 0.01; done; echo done; {ends}"
+
+    ran = timed.run(["/bin/sh", "-c", script, "-", str(child)], 2, 1 << 16)
+
+    assert (ran.out, ran.problem) == ("done\n", "" if ends == "true" else "no end within 2 s")
+    assert gone(child)
+
+
+def test_a_process_that_is_not_its_own_runs_on() -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        shell("true")
+        running = other.poll() is None
+        other.kill()
+
+    assert running
+
+
+def test_a_process_that_cannot_be_killed_is_not_waited_for(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timed, "_REST", 0.2)
     child = tmp_path / "child"
-    script = f"setsid sh -c 'echo $$ > {child}; exec sleep 60' & until test -s {child}; do :; done; echo done"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "kill", lambda _number, _signal: None)
+        ran = shell(
+            f"setsid sh -c 'echo $$ > {child}; exec sleep 60' & until test -s {child}; do :; done; echo"
+        )
 
-    ran = shell(script)
+    os.kill(int(child.read_text(encoding="ascii")), 9)
+    assert (ran.rc, ran.out) == (0, "\n")
 
-    os.kill(int(child.read_text(encoding="ascii")), 9)  # it still runs
-    assert (ran.rc, ran.out) == (0, "done\n")
+
+def test_output_byte_by_byte_is_whole() -> None:
+    script = "import os\nfor _number in range(100_000): os.write(1, b'x')"
+
+    ran = timed.run([sys.executable, "-S", "-c", script], 60, 1 << 20)
+
+    assert (len(ran.out), ran.problem) == (100_000, "")
 
 
 @pytest.mark.parametrize("stream", [1, 2])
@@ -118,3 +162,29 @@ def test_one_that_cannot_be_started_is_named(program: str) -> None:
 )
 def test_a_program_is_installed_if_it_can_be_started(program: str, there: bool) -> None:
     assert timed.is_installed(program) is there
+
+
+@pytest.mark.parametrize("way", ["no reader", "no output", "SIGTERM", "SIGHUP"])
+def test_a_program_ends_with_the_controller_of_this_process(tmp_path: pathlib.Path, way: str) -> None:
+    """One that is killed, or that has lost another node."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        os.dup2(writer, 1)
+        os.close(writer)
+        if way == "no output":  # from the start: no one was to read it
+            os.close(1)
+        seconds = 0.2 if way == "no output" else 60
+        ran = shell(f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/own; sleep {seconds}")
+        os._exit(ran.problem != ("" if way == "no output" else "its controller is gone"))
+    os.close(writer)
+    while not (tmp_path / "own").exists():
+        time.sleep(0.02)
+    if way.startswith("SIG"):
+        os.kill(child, signal.Signals[way])
+    else:
+        os.close(reader)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert gone(tmp_path / "own")

@@ -27,7 +27,7 @@ options:
         runs it, then the halves of the slow half, until the slow node or path is found.
       - V(effect) measures before and after the declaration of the nodes, in alternation, and restores them at the end. A
         node must be found either as declared or as before the first run. A phase without one of its nodes or pairs ends
-        the measurement at once. If the controller dies, the next run in the same folder restores the nodes.
+        the measurement at once. If the controller dies, each node restores itself; see O(effect_lease).
     type: str
     choices: [campaign, nccl, effect]
     required: true

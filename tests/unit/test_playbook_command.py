@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import sys
+import time
 from typing import Any
 
 import jsonschema
@@ -120,6 +122,26 @@ def test_a_command_that_cannot_be_measured_ends_it_in_its_phase(tmp_path: pathli
     assert "Traceback" not in said
     assert document["effect"]["end"] == "stopped"
     assert [result["verdict"] for result in document["results"]] == ["unknown"]
+
+
+@pytest.mark.long
+def test_a_command_that_fails_on_one_node_ends_those_of_the_others(tmp_path: pathlib.Path) -> None:
+    script = (
+        f"mkdir {tmp_path}/first 2>/dev/null && sleep 1 && exit 7; echo $$ > {tmp_path}/other; exec sleep 90"
+    )
+
+    status, said, document = play(tmp_path, ["sh", "-c", script], names="ab", effect_warmups=0)
+
+    assert status == 2, said
+    [failed] = re.findall(r"([ab]): run 1: it ended with exit status 7", said)[:1]
+    assert f"{'ba'['ab'.index(failed)]}: ended, because {failed} was lost" in said
+    assert document["results"][0]["lost"] == {"A": 2, "B": 0}
+    other = pathlib.Path("/proc", (tmp_path / "other").read_text().strip(), "cmdline")
+    for _try in range(200):
+        if not other.exists() or b"sleep" not in other.read_bytes():
+            return
+        time.sleep(0.1)
+    pytest.fail("the other command goes on")
 
 
 @pytest.mark.long

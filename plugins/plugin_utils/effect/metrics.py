@@ -31,6 +31,7 @@ _SECONDS = 5.0
 
 #: Tool of a metric that is an exit status, which has no digits to round
 STATUS = "exit status"
+
 #: No metric is as large, and the sum of a million such numbers is a number
 _GREATEST = 1e100
 

@@ -196,6 +196,7 @@ def _alias(model: _Model, area: int, others: Sequence[int], half: float) -> tupl
     if model.design.folded:
         return None
     mine = model.columns[area]
+    others = sorted(others)
     for at, first in enumerate(others):
         for second in others[at + 1 :]:
             both = list(map(float.__mul__, model.columns[first], model.columns[second]))

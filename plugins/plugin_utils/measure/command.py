@@ -110,7 +110,8 @@ class Command:
 
     def measure(self) -> Commanded:
         names = self._names
-        return readings.commanded(self._fleet.ask(dict.fromkeys(names, self._call())), names, self._sources)
+        answers = self._fleet.ask(dict.fromkeys(names, self._call()), together=True)
+        return readings.commanded(answers, names, self._sources)
 
 
 def _words(given: Any) -> list[str]:

@@ -76,8 +76,8 @@ class Effect:
         self._validate()
         left = self._states.unfinished()
         unfinished = [
-            f"{name}: an effect that did not end has left this node in another state than it was found in, "
-            f"which was {self._states.original[name]}. It is put back to that at the end."
+            f"{name}: an effect that did not end may have left this node in another state than it was found "
+            f"in, which was {self._states.original[name]}. It is put back to that at the end."
             for name in left
         ]
         if given["effect_put_back"]:
@@ -277,14 +277,30 @@ class Effect:
 
     def _measured(self, letter: str, name: str) -> tuple[dict[str, Any], Lost]:
         answers: dict[str, Any] = {"state": letter}
-        if "tcp" in self._kinds:
-            answers["tcp"] = rounds.run(self._fleet, self._given, self._plan, name)._asdict()
-        if "memory" in self._kinds:
-            answers["memory"] = self._fleet.ask(dict.fromkeys(self._fleet.names, self._memory()))
-        if self._command:
-            commanded = self._command.measure()
-            answers.update(command=commanded.readings, runs=commanded.runs)
-        return answers, readings.lost(answers, self._plan)
+        lost = Lost({}, {})
+        for measure in (self._tcp_measured, self._memory_measured, self._command_measured):
+            # A lost phase takes no more time.
+            if not (lost.nodes or lost.pairs):
+                answers.update(measure(name))
+                lost = readings.lost(answers, self._plan)
+        return answers, lost
+
+    def _tcp_measured(self, name: str) -> dict[str, Any]:
+        if "tcp" not in self._kinds:
+            return {}
+        return {"tcp": rounds.run(self._fleet, self._given, self._plan, name)._asdict()}
+
+    def _memory_measured(self, _name: str) -> dict[str, Any]:
+        if "memory" not in self._kinds:
+            return {}
+        calls = dict.fromkeys(self._fleet.names, self._memory())
+        return {"memory": self._fleet.ask(calls, together=True)}
+
+    def _command_measured(self, _name: str) -> dict[str, Any]:
+        if self._command is None:
+            return {}
+        commanded = self._command.measure()
+        return {"command": commanded.readings, "runs": commanded.runs}
 
     # -- after -----------------------------------------------------------------------------------------
 

@@ -24,10 +24,10 @@ _TOGETHER = ("mpirun", "srun")
 #: Between nodes, by TCP
 _TCP = ("duration", "streams", "tcp_port", "timeout", "lead")
 
-#: Of a search for slow nodes
+#: For a search of slow nodes
 _SEARCH = ("kind", "rounds", "limit", "second_look", "balance", "balance_node", "balance_names")
 
-#: Value of the option `kind` → what its options need
+#: Value of the option `kind` → needs of its options
 NEEDS: Mapping[str, tuple[Needs, ...]] = {
     "effect": (
         Needs(

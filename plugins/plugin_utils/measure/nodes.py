@@ -133,10 +133,13 @@ class Fleet:
         """Number of batches in which each node is called once."""
         return math.ceil(len(self.names) / self.forks)
 
-    def ask(self, calls: Mapping[str, Call], wanted: str = "") -> dict[str, dict[str, Any]]:
+    def ask(
+        self, calls: Mapping[str, Call], wanted: str = "", together: bool = False
+    ) -> dict[str, dict[str, Any]]:
         """The answer of each node: the task's result, or `failed` with the reason in `msg`. wanted: a
-        field of every complete answer. A node without it is asked once more, and its last answer counts."""
-        answers = self._asked(calls)
+        field of every complete answer. A node without it is asked once more, and its last answer counts.
+        together: the first failure ends all other calls."""
+        answers = self._asked(calls, together)
         again = {name: calls[name] for name in calls if wanted and wanted not in answers[name]}
         return {**answers, **self._asked(again)}
 
@@ -146,7 +149,7 @@ class Fleet:
             time.sleep(min(left, _LOOK))
             self._verify_controller()
 
-    def _asked(self, calls: Mapping[str, Call]) -> dict[str, dict[str, Any]]:
+    def _asked(self, calls: Mapping[str, Call], together: bool = False) -> dict[str, dict[str, Any]]:
         waiting = [(name, call) for name, call in calls.items() if name not in self._lost][::-1]
         answers = {name: {**_LOST} for name in calls if name in self._lost}
         with self._ending():
@@ -155,6 +158,13 @@ class Fleet:
                     self._start(*waiting.pop())
                 answers.update(self._answered())
                 self._verify_controller()
+                failed = next((name for name in answers if together and _is_lost(answers[name])), None)
+                if failed:
+                    why = {"failed": True, "msg": f"ended, because {failed} was lost"}
+                    running = [running.name for running in self._running.values()]
+                    answers.update((name, {**why}) for name in (*running, *(name for name, _call in waiting)))
+                    waiting.clear()
+                    self._end()
         return {name: answers[name] for name in calls}
 
     def _start(self, name: str, call: Call) -> None:
@@ -291,6 +301,10 @@ class Fleet:
             running.process.terminate()
         while self._running:
             self._running.popitem()[1].end()
+
+
+def _is_lost(answer: Mapping[str, Any]) -> bool:
+    return bool(answer.get("failed") or answer.get("unreachable"))
 
 
 def _listed(given: Any) -> list[Any]:

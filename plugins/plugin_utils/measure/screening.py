@@ -57,6 +57,8 @@ class Screening(Effect):
         self._left_out: dict[str, str] = {}
         #: Area or setting → its settings that nodes can have
         self._settings: dict[str, set[_Key]] = {}
+        #: Areas and settings that were seen to be without effect in a phase that does not declare them
+        self._off: set[str] = set()
 
     # -- before ----------------------------------------------------------------------------------------
 
@@ -93,7 +95,10 @@ class Screening(Effect):
         for name in names:
             state = f"declared without {name}"
             self._states.add(state, {node: [name] for node in self._fleet.names})
-            others = self._states.previewed(state)
+            try:
+                others = self._states.previewed(state)
+            except MeasureError as error:
+                raise MeasureError(f"without {name}: {error}") from error
             own = {key: row for key, row in rows.items() if key not in _rows(others)}
             self._settings[name] = {
                 key for key, row in own.items() if _differs(row, self._states.original[key[0]])
@@ -136,14 +141,30 @@ class Screening(Effect):
     def _reach(self, place: int, letter: str) -> None:
         answers = self._states.reached(letter)
         rows = _rows(answers)
+        applied = self._design.applied(place)
+        declared = [key for area in applied for key in sorted(self._settings[area]) if key[0] in answers]
         wrong = [
             f"{key[0]}: {key[3]} is {rows[key]['status']}: {rows[key]['reason']}"
-            for area in self._design.applied(place)
-            for key in self._settings[area]
-            if key in rows and rows[key]["status"] in _NOT_IN_FORCE
+            if key in rows
+            else f"{key[0]}: {key[3]} is missing in the answer of the node"
+            for key in declared
+            if key not in rows or rows[key]["status"] in _NOT_IN_FORCE
         ]
+        off = {*self._design.areas} - {*applied} - self._off
+        wrong += self._still_on(sorted(off)) if off and not wrong else []
         if wrong:
             raise MeasureError("; ".join(wrong))
+        self._off |= off
+
+    def _still_on(self, areas: Sequence[str]) -> Iterator[str]:
+        """Areas that this phase does not declare, and that are in force on a node. Raises MeasureError."""
+        rows = _rows(self._states.previewed(DECLARED))
+        for area in areas:
+            of_nodes: dict[str, set[str]] = {}
+            for key in self._settings[area]:
+                of_nodes.setdefault(key[0], set()).add(rows[key]["status"] if key in rows else "missing")
+            for name in [name for name, statuses in of_nodes.items() if statuses == {"ok"}]:
+                yield f"{name}: {area} keeps its values without its declaration, and cannot be compared"
 
     def _document(self, end: str = "") -> dict[str, Any]:
         del end  # all phases are measured

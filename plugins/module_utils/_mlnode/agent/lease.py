@@ -36,7 +36,7 @@ _ATTEMPTS, _PAUSE = 10, 60.0
 Work = Callable[[Host, Mapping[str, Any]], Dict[str, Any]]
 Calls = Mapping[str, Work]
 
-#: Of a change that the end of a lease undoes
+#: Name and words of a change that the end of a lease undoes
 _NAME, _WORDS = "effect.yml", "a state of its measurement"
 
 #: Interval at which the end of a lease tests if it is still needed, in seconds
@@ -161,7 +161,7 @@ def _release(host: Host, waiting: Pending) -> None:
     confirm.disarm(host, waiting)
 
 
-# -- the end of a lease that nobody renews ---------------------------------------------------------
+# -- the end of a lease without its controller -----------------------------------------------------
 
 
 def holds(host: Host, lease_id: str) -> bool:

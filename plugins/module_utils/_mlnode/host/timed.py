@@ -4,13 +4,15 @@
 
 host.system runs helpers whose output is short and trusted. This program may hang, print without end, or leave
 processes behind that keep its output open. They are ended also if they have left its process group, as the
-workers of torchrun do (start_new_session): this process is their subreaper (prctl(2)).
+workers of torchrun do (start_new_session): this process is their subreaper (prctl(2)). All of them end as
+well if no one reads the output of this process any more: its controller is gone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import select
 import shutil
 import signal
 import threading
@@ -31,6 +33,11 @@ _PAUSE = 0.01
 
 #: include/uapi/linux/prctl.h
 _SET_CHILD_SUBREAPER = 36
+
+#: Signals to this process that would leave the others behind
+_STOPS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+_GONE = "its controller is gone"
 
 #: Bytes of one read
 _CHUNK = 1 << 16
@@ -85,6 +92,9 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     timer = threading.Timer(seconds, group.end, (f"no end within {seconds:g} s",))
     timer.daemon = True
     timer.start()
+    ended, end = os.pipe()
+    threading.Thread(target=_end_without_reader, args=(group, ended), daemon=True).start()
+    handlers = [(number, signal.signal(number, group.stopped)) for number in _STOPS]
     try:
         # Not reaped yet: its number belongs to no other group.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -92,12 +102,29 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     finally:
         timer.cancel()
         group.kill()
+        os.close(end)
+        for number, handler in handlers:
+            signal.signal(number, handler)
         rc = process.wait()
         _end_orphans(others)
         _adopt(False)
     out.join(_REST)
     err.join(_REST)
     return Ran(rc, took, out.text, group.problem or _failure(rc, err.text or out.text[-_TAIL:]))
+
+
+def _end_without_reader(group: _Group, ended: int) -> None:
+    """Wait until the standard output has no reader, or the other end of the pipe `ended` is closed."""
+    poll = select.poll()
+    poll.register(1, 0)
+    poll.register(ended, 0)
+    ready = dict(poll.poll())
+    if ready.get(1) == select.POLLNVAL:  # it was closed from the start
+        poll.unregister(1)
+        ready = dict(poll.poll())
+    if ended not in ready:
+        group.end(_GONE)
+    os.close(ended)
 
 
 def _adopt(wanted: bool) -> None:
@@ -165,6 +192,10 @@ class _Group:
         self._signal(signal.SIGTERM)
         if not self._over.wait(_GRACE):
             self._signal(signal.SIGKILL)
+
+    def stopped(self, _signal: int, _frame: object) -> None:
+        """Handle a signal to this process, which waits for the group meanwhile."""
+        threading.Thread(target=self.end, args=(_GONE,), daemon=True).start()
 
     def kill(self) -> None:
         """Before its leader is reaped."""

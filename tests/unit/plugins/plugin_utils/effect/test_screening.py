@@ -29,7 +29,7 @@ def values(
     design: Design, effects: dict[str, float], noise: float = 0.003, drift: float = -0.01
 ) -> list[float]:
     """Of each phase, with the effects of its areas, normal noise and a straight drift."""
-    chance = random.Random(f"{design.levels}{effects}")
+    chance = random.Random(f"{effects}{design.levels}")
     return [
         100 * math.exp(drift * phase + chance.gauss(0, noise))
         * math.prod(1 + effects.get(area, 0) for area in design.applied(phase))

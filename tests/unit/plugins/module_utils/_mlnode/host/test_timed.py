@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -161,3 +162,29 @@ def test_one_that_cannot_be_started_is_named(program: str) -> None:
 )
 def test_a_program_is_installed_if_it_can_be_started(program: str, there: bool) -> None:
     assert timed.is_installed(program) is there
+
+
+@pytest.mark.parametrize("way", ["no reader", "no output", "SIGTERM", "SIGHUP"])
+def test_a_program_ends_with_the_controller_of_this_process(tmp_path: pathlib.Path, way: str) -> None:
+    """One that is killed, or that has lost another node."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        os.dup2(writer, 1)
+        os.close(writer)
+        if way == "no output":  # from the start: no one was to read it
+            os.close(1)
+        seconds = 0.2 if way == "no output" else 60
+        ran = shell(f"echo $$ > {tmp_path}/new; mv {tmp_path}/new {tmp_path}/own; sleep {seconds}")
+        os._exit(ran.problem != ("" if way == "no output" else "its controller is gone"))
+    os.close(writer)
+    while not (tmp_path / "own").exists():
+        time.sleep(0.02)
+    if way.startswith("SIG"):
+        os.kill(child, signal.Signals[way])
+    else:
+        os.close(reader)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert gone(tmp_path / "own")

@@ -65,7 +65,8 @@ def is_installed(program: str) -> bool:
 
 def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     """Run a program with the environment of this process and no input. seconds: time limit. most: bytes of
-    output, after which it is ended. Raises HostError if it cannot be started."""
+    output, after which it is ended. No other thread may start processes meanwhile: they would be ended, too.
+    Raises HostError if it cannot be started."""
     # Only here: most modules start no program.
     import subprocess
 

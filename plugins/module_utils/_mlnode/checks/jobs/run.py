@@ -106,7 +106,7 @@ def _safely(subject: Part, place: Place, node: Node) -> Iterator[Check]:
     count. Paths of control groups contain any sign."""
     try:
         for check in subject.checks(place, node):
-            texts = {name: printable(getattr(check, name)) for name in _TEXTS}
+            texts: dict[str, Any] = {name: printable(getattr(check, name)) for name in _TEXTS}
             yield replace(check, **texts)
     except MlnodeError as error:
         place.lost(subject.values, str(error))

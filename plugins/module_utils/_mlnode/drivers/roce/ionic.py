@@ -13,13 +13,9 @@ from .model import Answer, Counters, Knob, Nic, RoceDriver
 
 class Ionic(RoceDriver):
     SUPPORTS = {
-        "global_pause": "ethtool",
+        **{name: model.COMMON[name] for name in ("global_pause", "rdma_cm_tos")},
+        **dict.fromkeys(("dscp", "pfc", model.ECN, model.CNP_DSCP), nicctl.TOOL),
         "trust": "nicctl, all NICs together",
-        "dscp": "nicctl",
-        "pfc": "nicctl",
-        "ecn": "nicctl",
-        "cnp_dscp": "nicctl",
-        "rdma_cm_tos": "configfs",
     }
     LACKS = {
         **{group: nicctl.LACKS[group] for group in ("ets", "buffer")},

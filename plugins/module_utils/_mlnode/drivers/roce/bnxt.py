@@ -117,7 +117,15 @@ class Bnxt(ConfigfsDriver):
             knobs.append(Knob(path, now if now in ("1", "2") else "1", "marking", device))
         return Answer(tuple(knobs))
 
-    def remark(self, group: str) -> str:
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        if (
+            group == "dscp"
+            and host.exists(_CONFIG)
+            and not all(profile(host, one) for one, _port in nic.ports)
+        ):
+            return (
+                "without a service profile, a change of ecn or cnp leaves only RoCE and CNP in the firmware"
+            )
         return "congestion control is for all priorities of the device" if group == model.ECN else ""
 
     def get(self, host: Host, own: str, port: str, file: str) -> str:

@@ -50,7 +50,8 @@ class Ionic(RoceDriver):
         field, want = ("state", "on") if group == model.ECN else ("cnp-dscp", str(value))
         return Answer((Knob(f"/dcb/{nic.name}/dcqcn/{field}", want, "dcqcn"),))
 
-    def remark(self, group: str) -> str:
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        del host, nic
         if group == "trust":
             return "nicctl sets it for all of AMD's NICs together"
         return "DCQCN is for all priorities of the device" if group == model.ECN else ""

@@ -55,7 +55,8 @@ class Irdma(ConfigfsDriver):
         knobs = (Knob(f"/roce/{device}/{port}/ecn", "1", "dcqcn", device) for device, port in nic.ports)
         return Answer(tuple(knobs))
 
-    def remark(self, group: str) -> str:
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        del host, nic
         return "DCQCN is for all priorities of the device" if group == model.ECN else ""
 
     def get(self, host: Host, own: str, port: str, file: str) -> str:

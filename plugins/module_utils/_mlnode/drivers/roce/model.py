@@ -31,8 +31,8 @@ class Nic(NamedTuple):
 
 
 class Knob(NamedTuple):
-    """One file of a setting. label: tells it from the others of the NIC. device: the RDMA device it belongs
-    to; empty for the interface."""
+    """One file of a setting. label: its name within the NIC. device: the RDMA device it belongs to; empty for
+    the interface."""
 
     path: str
     want: str
@@ -86,9 +86,9 @@ class RoceDriver:
         del host, nic, value
         return Answer(lacks=self.LACKS[group])
 
-    def remark(self, group: str) -> str:
-        """A remark on a group that is set; empty if there is none."""
-        del group
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        """A remark on a group that is set; empty if there is none. Raises HostError."""
+        del host, nic, group
         return ""
 
     def read(self, host: Host, device: str, port: str, file: str) -> str:

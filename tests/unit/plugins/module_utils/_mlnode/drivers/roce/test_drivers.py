@@ -165,6 +165,17 @@ def test_a_change_keeps_the_priorities_of_the_firmware(bnxt: BnxtNode) -> None:
     assert bnxt.congestion["bnxt_re0"].table == {26: 3, 48: 7}
 
 
+def test_dscps_that_the_firmware_may_forget_are_noted(bnxt: BnxtNode) -> None:
+    for bridge in bnxt.bridges.values():
+        bridge.apps = {(26, 3)}
+    assert (
+        "leaves only RoCE and CNP in the firmware" in rows(bnxt, {**RULE, "dscp": {"26": 3}})["dscp"].reason
+    )
+    bnxt.profiles(True)
+    bnxt.forget()
+    assert rows(bnxt, {**RULE, "dscp": {"26": 3}})["dscp"].reason == ""
+
+
 def test_congestion_control_without_marking_is_not_enough(bnxt: BnxtNode) -> None:
     for name, value in (("ecn_marking", "0"), ("apply", "1")):
         bnxt.congestion["bnxt_re0"].store(name, value)

@@ -86,17 +86,17 @@ class Dcqcn(NamedTuple):
 def ports(text: str) -> list[Port]:
     """Raises ValueError if it has none."""
     nic = ""
-    found: list[tuple[str, str, list[tuple[str, str]]]] = []
+    blocks: list[tuple[str, str, list[tuple[str, str]]]] = []
     for line in text.splitlines():
         if match := _NIC.match(line):
             nic = match.group(1)
         elif match := _PORT.match(line):
-            found.append((nic, match.group(1), []))
-        elif found and (match := _FIELD.match(line)):
-            found[-1][2].append((match.group(1), match.group(2)))
-    if not found or any(not nic for nic, _number, _lines in found):
+            blocks.append((nic, match.group(1), []))
+        elif blocks and (match := _FIELD.match(line)):
+            blocks[-1][2].append((match.group(1), match.group(2)))
+    if not blocks or any(not nic for nic, _number, _lines in blocks):
         raise ValueError("it shows no port with its NIC")
-    return [Port(nic, number, tuple(lines)) for nic, number, lines in found]
+    return [Port(nic, number, tuple(lines)) for nic, number, lines in blocks]
 
 
 def priorities(port: Port) -> dict[int, int]:
@@ -140,7 +140,7 @@ def paused(port: Port) -> tuple[str, dict[str, bool]]:
 
 def dcqcn(text: str) -> dict[str, Dcqcn]:
     """RDMA device → its profile 1. Raises ValueError."""
-    found: dict[str, Dcqcn] = {}
+    devices: dict[str, Dcqcn] = {}
     nic = device = profile = ""
     for line in text.splitlines():
         if match := _NIC.match(line):
@@ -155,14 +155,14 @@ def dcqcn(text: str) -> dict[str, Dcqcn]:
         elif name == "Status" and device and profile == "1":
             if value not in ("Enabled", "Disabled") or not nic:
                 raise ValueError(f"DCQCN of {device} is {value[:40]!r}")
-            found[device] = Dcqcn(nic, value == "Enabled", NONE)
-        elif name == "DSCP value used for CNP" and profile == "1" and device in found:
+            devices[device] = Dcqcn(nic, value == "Enabled", NONE)
+        elif name == "DSCP value used for CNP" and profile == "1" and device in devices:
             if not value.isdecimal() or int(value) not in DSCPS:
                 raise ValueError(f"the CNP of {device} has DSCP {value[:40]!r}")
-            found[device] = found[device]._replace(cnp=str(int(value)))
-    if not found:
+            devices[device] = devices[device]._replace(cnp=str(int(value)))
+    if not devices:
         raise ValueError("it shows no RDMA device with DCQCN")
-    return found
+    return devices
 
 
 # -- commands ----------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ class Bnxt(ConfigfsDriver):
         if (
             group == "dscp"
             and host.exists(_CONFIG)
-            and not all(profile(host, one) for one, _port in nic.ports)
+            and not all(profile(host, device) for device, _port in nic.ports)
         ):
             return (
                 "without a service profile, a change of ecn or cnp leaves only RoCE and CNP in the firmware"
@@ -162,12 +162,12 @@ def profile(host: Host, device: str) -> bool:
     value = host.value(path)
     if value.unreadable is not None:
         raise HostError("read", path, None, value.unreadable)
-    found = _PROFILE.search(value.text or "")
-    if found is None:  # A virtual function
+    line = _PROFILE.search(value.text or "")
+    if line is None:  # A virtual function
         return False
-    if found.group(1) not in ("0", "1"):
-        raise HostError("read", path, None, f"fw_service_prof_type_sup is {found.group(1)[:20]!r}")
-    return found.group(1) == "1"
+    if line.group(1) not in ("0", "1"):
+        raise HostError("read", path, None, f"fw_service_prof_type_sup is {line.group(1)[:20]!r}")
+    return line.group(1) == "1"
 
 
 def _staged(host: Host, path: str) -> str:

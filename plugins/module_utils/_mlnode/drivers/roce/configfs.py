@@ -14,7 +14,6 @@ from typing import Iterator, Mapping
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
-from . import TOP
 from .model import RoceDriver
 
 DEVICES = "/sys/class/infiniband"
@@ -66,7 +65,7 @@ class ConfigfsDriver(RoceDriver):
             host.write_kernel(f"{own}/{name}", value)
 
     def read(self, host: Host, device: str, port: str, file: str) -> str:
-        path = f"{TOP}/{device}/{port}/{file}"
+        path = f"/roce/{device}/{port}/{file}"
         with folder(host, "read", path, self.CONFIG, device, self.LACK) as own:
             text = self.get(host, own, port, file)
         if not all(part.isdecimal() and part.isascii() for part in text.split("/")):
@@ -74,7 +73,7 @@ class ConfigfsDriver(RoceDriver):
         return text
 
     def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
-        action, path = f"write {text!r} to", f"{TOP}/{device}/{port}/{file}"
+        action, path = f"write {text!r} to", f"/roce/{device}/{port}/{file}"
         if not (text.isdecimal() and text.isascii() and int(text) <= self.MOST[file]):
             raise HostError(action, path, errno.EINVAL)
         with folder(host, action, path, self.CONFIG, device, self.LACK) as own:

@@ -276,6 +276,8 @@ class Nicctl:
 
     def _set_pause(self, wanted: Mapping[str, str]) -> None:
         """With ethtool, which makes the type link (pensando/ionic/ionic_ethtool.c: ionic_set_pauseparam)."""
+        if _ON in wanted.values() and self._pfc()["prio-pfc"] != NONE:
+            raise ValueError("a port has PFC or global pause, and PFC is on: switch it off first (pfc: [])")
         if dict(self.get("pause")) != dict(wanted):
             path = f"/ethtool/{self._nic}/pause/{','.join(wanted)}"
             self._host.write_kernel(path, " ".join(wanted.values()))

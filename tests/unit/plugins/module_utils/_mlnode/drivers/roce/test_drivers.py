@@ -334,6 +334,14 @@ def test_pfc_is_no_global_pause_though_ethtool_shows_it_so(ionic: IonicNode) -> 
     assert rows(ionic, {**RULE, "pfc": [4]})["pfc"].status is Status.DRIFTED, "no pause excludes it"
 
 
+def test_global_pause_does_not_end_pfc_by_the_way(ionic: IonicNode) -> None:
+    for card in ionic.cards.values():
+        card.drops, card.pause = {3}, "PFC"
+    with pytest.raises(MlnodeError, match="PFC is on: switch it off first"):
+        apply(ionic, {**RULE, "global_pause": True})
+    assert {card.pause for card in ionic.cards.values()} == {"PFC"}
+
+
 def test_a_priority_without_drops_and_pauses_has_no_pfc(ionic: IonicNode) -> None:
     for card in ionic.cards.values():
         card.drops, card.pause, card.ways = {3}, "PFC", {"rx": True, "tx": False}

@@ -176,8 +176,8 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
 def _knobs(host: Host, port: Port, nic: str, group: str, value: object) -> model.Answer:
     """Files of congestion control. Raises HostError."""
     address = host.link_target(f"{NETS}/{nic}/device").rpartition("/")[2]
-    one = model.Nic(nic, address, ((port.device.name, port.number),))
-    return registry.of_nic(host, nic).knobs(host, one, group, value)
+    roce_nic = model.Nic(nic, address, ((port.device.name, port.number),))
+    return registry.of_nic(host, nic).knobs(host, roce_nic, group, value)
 
 
 def _source(answer: model.Answer, nic: str) -> str:

@@ -14,7 +14,7 @@ documented.
 from __future__ import annotations
 
 import re
-from typing import Callable, Mapping, Sequence
+from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
@@ -36,13 +36,20 @@ LACKS: Mapping[str, str] = {
 _ON, _OFF = "on", "off"
 
 #: Enables DCQCN: nicctl has a word for the opposite only. Values of AMD for 400 Gb/s (ROCm documentation)
-_DCQCN = (
-    *("--token-bucket-size", "800000", "--ai-rate", "160", "--alpha-update-interval", "1"),
-    *("--alpha-update-g", "512", "--initial-alpha-value", "64", "--rate-increase-byte-count", "431068"),
-    *("--hai-rate", "300", "--rate-reduce-monitor-period", "1", "--rate-increase-threshold", "1"),
-    *("--rate-increase-interval", "1", "--cnp-dscp", "46"),
-)
-_PFC = ("--pause-type", "pfc", "--rx-pause", "enable", "--tx-pause", "enable")
+_DCQCN = {
+    "token-bucket-size": 800000,
+    "ai-rate": 160,
+    "alpha-update-interval": 1,
+    "alpha-update-g": 512,
+    "initial-alpha-value": 64,
+    "rate-increase-byte-count": 431068,
+    "hai-rate": 300,
+    "rate-reduce-monitor-period": 1,
+    "rate-increase-threshold": 1,
+    "rate-increase-interval": 1,
+    "cnp-dscp": 46,
+}
+_PFC = {"pause-type": "pfc", "rx-pause": "enable", "tx-pause": "enable"}
 
 _NIC = regex(r"^\s*NIC\s*:\s*([0-9A-Fa-f-]{8,64})\b", re.ASCII)
 _PORT = regex(r"^\s*Port\s*:\s*([0-9A-Fa-f-]{8,64})\b", re.ASCII)
@@ -79,17 +86,17 @@ class Dcqcn(NamedTuple):
 def ports(text: str) -> list[Port]:
     """Raises ValueError if it has none."""
     nic = ""
-    found: list[tuple[str, str, list[tuple[str, str]]]] = []
+    blocks: list[tuple[str, str, list[tuple[str, str]]]] = []
     for line in text.splitlines():
         if match := _NIC.match(line):
             nic = match.group(1)
         elif match := _PORT.match(line):
-            found.append((nic, match.group(1), []))
-        elif found and (match := _FIELD.match(line)):
-            found[-1][2].append((match.group(1), match.group(2)))
-    if not found or any(not nic for nic, _number, _lines in found):
+            blocks.append((nic, match.group(1), []))
+        elif blocks and (match := _FIELD.match(line)):
+            blocks[-1][2].append((match.group(1), match.group(2)))
+    if not blocks or any(not nic for nic, _number, _lines in blocks):
         raise ValueError("it shows no port with its NIC")
-    return [Port(nic, number, tuple(lines)) for nic, number, lines in found]
+    return [Port(nic, number, tuple(lines)) for nic, number, lines in blocks]
 
 
 def priorities(port: Port) -> dict[int, int]:
@@ -133,7 +140,7 @@ def paused(port: Port) -> tuple[str, dict[str, bool]]:
 
 def dcqcn(text: str) -> dict[str, Dcqcn]:
     """RDMA device → its profile 1. Raises ValueError."""
-    found: dict[str, Dcqcn] = {}
+    devices: dict[str, Dcqcn] = {}
     nic = device = profile = ""
     for line in text.splitlines():
         if match := _NIC.match(line):
@@ -148,64 +155,48 @@ def dcqcn(text: str) -> dict[str, Dcqcn]:
         elif name == "Status" and device and profile == "1":
             if value not in ("Enabled", "Disabled") or not nic:
                 raise ValueError(f"DCQCN of {device} is {value[:40]!r}")
-            found[device] = Dcqcn(nic, value == "Enabled", NONE)
-        elif name == "DSCP value used for CNP" and profile == "1" and device in found:
+            devices[device] = Dcqcn(nic, value == "Enabled", NONE)
+        elif name == "DSCP value used for CNP" and profile == "1" and device in devices:
             if not value.isdecimal() or int(value) not in DSCPS:
                 raise ValueError(f"the CNP of {device} has DSCP {value[:40]!r}")
-            found[device] = found[device]._replace(cnp=str(int(value)))
-    if not found:
+            devices[device] = devices[device]._replace(cnp=str(int(value)))
+    if not devices:
         raise ValueError("it shows no RDMA device with DCQCN")
-    return found
+    return devices
 
 
 # -- commands ----------------------------------------------------------------------------------
 
 
-def _set_pfc(wanted: Mapping[str, str], port: str, _device: str) -> list[tuple[str, ...]]:
-    on = [] if wanted["prio-pfc"] == NONE else wanted["prio-pfc"].split(",")
-    each: list[tuple[str, ...]] = [
-        ("update", "qos", "-p", port, "pfc", "--priority", str(number), "--no-drop", word)
-        for word in ("disable", "enable")
-        for number in CLASSES
-        if (str(number) in on) == (word == "enable")
-    ]
-    return [("update", "port", "-p", port, *_PFC), *each] if on else each
+def _options(values: Mapping[str, object]) -> list[str]:
+    return [word for name, value in values.items() for word in (f"--{name}", str(value))]
 
 
-def _set_dscps(wanted: Mapping[str, str], port: str, _device: str) -> list[tuple[str, ...]]:
-    by_priority: dict[str, list[str]] = {}
-    for dscp, priority in wanted.items():
-        if not (priority.isdecimal() and int(priority) in CLASSES):
-            raise ValueError(f"DSCP {dscp} needs one priority, got {priority}")
-        by_priority.setdefault(priority, []).append(dscp)
-    head = ("update", "qos", "-p", port, "dscp-to-priority")
-    return [(*head, "--dscp", ",".join(dscps), "--priority", number) for number, dscps in by_priority.items()]
-
-
-def _set_trust(wanted: Mapping[str, str], _port: str, _device: str) -> list[tuple[str, ...]]:
-    if wanted["state"] not in ("dscp", "pcp"):
-        raise ValueError(f"it classifies by dscp or pcp, not by {wanted['state']}")
-    return [("update", "qos", "--classification-type", wanted["state"])]
-
-
-def _set_dcqcn(wanted: Mapping[str, str], _port: str, device: str) -> list[tuple[str, ...]]:
-    head = ("update", "dcqcn", "--roce-device", device, "--profile-id", "1")
-    lines: list[tuple[str, ...]] = []
-    if wanted.get("state") == _ON:
-        lines.append((*head, *_DCQCN))
-    if wanted.get("state") == _OFF or wanted.get("cnp-dscp") == NONE:
-        return [(*head, "--disable")]
-    if "cnp-dscp" in wanted:
-        lines.append((*head, "--cnp-dscp", wanted["cnp-dscp"]))
-    return lines
-
-
-_COMMANDS: Mapping[str, Callable[[Mapping[str, str], str, str], list[tuple[str, ...]]]] = {
-    "pfc": _set_pfc,
-    "dscp-prio": _set_dscps,
-    "trust": _set_trust,
-    "dcqcn": _set_dcqcn,
-}
+def lines(group: str, wanted: Mapping[str, str], port: str, device: str) -> Iterator[list[str]]:
+    """Arguments of nicctl that set these values. Raises ValueError for values that it cannot set."""
+    qos = ["update", "qos", "-p", port]
+    if group == "trust":
+        yield ["update", "qos", *_options({"classification-type": wanted["state"]})]
+    elif group == "pfc":
+        on = wanted["prio-pfc"].split(",")
+        if on != [NONE]:
+            yield ["update", "port", "-p", port, *_options(_PFC)]
+        for number in CLASSES:
+            word = "enable" if str(number) in on else "disable"
+            yield [*qos, "pfc", *_options({"priority": number, "no-drop": word})]
+    elif group == "dscp-prio":
+        for priority in dict.fromkeys(wanted.values()):
+            if priority not in map(str, CLASSES):
+                raise ValueError(f"each DSCP needs one priority, got {priority}")
+            dscps = ",".join(dscp for dscp, text in wanted.items() if text == priority)
+            yield [*qos, "dscp-to-priority", *_options({"dscp": dscps, "priority": priority})]
+    elif group == "dcqcn":
+        profile = ["update", "dcqcn", *_options({"roce-device": device, "profile-id": 1})]
+        for value in wanted.values():
+            if value in (_OFF, NONE):
+                yield [*profile, "--disable"]
+            else:
+                yield [*profile, *_options(_DCQCN if value == _ON else {"cnp-dscp": value})]
 
 
 # -- one NIC -----------------------------------------------------------------------------------
@@ -236,23 +227,19 @@ class Nicctl:
                 return
             if "cnp-dscp" in wanted and wanted["cnp-dscp"] != NONE and not self._own_dcqcn().enabled:
                 raise ValueError("DCQCN is off, and has no CNP then: declare ecn, too")
-            lines = _COMMANDS[group](wanted, self._port().number, self._device())
-            for line in self._needed(lines) if group == "pfc" else lines:
+            every = [*lines(group, wanted, self._port().number, self._device())]
+            for line in self._needed(every) if group == "pfc" else every:
                 self._run(line)
         except ValueError as error:
             raise self._failed(str(error)) from error
         finally:
             self._host.forget(files=False)
 
-    def commands(self, group: str, wanted: Mapping[str, str]) -> list[tuple[str, ...]]:
+    def commands(self, group: str, wanted: Mapping[str, str]) -> list[list[str]]:
         """Arguments of nicctl for these values; empty if it cannot set them."""
         try:
-            port, device = self._port().number, self._device()
+            return [*lines(group, wanted, self._port().number, self._device())]
         except (ValueError, HostError):
-            port, device = f"PORT_OF_{self._nic}", f"RDMA_DEVICE_OF_{self._nic}"
-        try:
-            return _COMMANDS[group](wanted, port, device)
-        except (KeyError, ValueError):
             return []
 
     # -- groups ----------------------------------------------------------------------------
@@ -262,14 +249,14 @@ class Nicctl:
         works = kind == "pfc" and all(ways.values())
         return {"prio-pfc": answers.numbers(no_drop(self._port()) if works else ()), "pfc-cap": "0"}
 
-    def _needed(self, lines: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    def _needed(self, every: Sequence[Sequence[str]]) -> list[Sequence[str]]:
         """Those that change something: nicctl may reject the others, and a port may lose its link."""
         kind, ways = paused(self._port("port"))
         now = {str(number) for number in no_drop(self._port())}
         works = kind == "pfc" and all(ways.values())
         return [
             line
-            for line in lines
+            for line in every
             if (not works if line[1] == "port" else (line[6] in now) != (line[-1] == "enable"))
         ]
 
@@ -289,6 +276,8 @@ class Nicctl:
 
     def _set_pause(self, wanted: Mapping[str, str]) -> None:
         """With ethtool, which makes the type link (pensando/ionic/ionic_ethtool.c: ionic_set_pauseparam)."""
+        if _ON in wanted.values() and self._pfc()["prio-pfc"] != NONE:
+            raise ValueError("a port has PFC or global pause, and PFC is on: switch it off first (pfc: [])")
         if dict(self.get("pause")) != dict(wanted):
             path = f"/ethtool/{self._nic}/pause/{','.join(wanted)}"
             self._host.write_kernel(path, " ".join(wanted.values()))

@@ -24,11 +24,13 @@ import re
 from ...host.host import Host
 from ...model.errors import HostError
 from ...model.record import regex
-from . import configfs, model
-from .model import Answer, Counters, Knob, Nic, RoceDriver
+from . import model
+from .configfs import ConfigfsDriver
+from .model import Answer, Counters, Knob, Nic
 
 _CONFIG = "/sys/kernel/config/bnxt_re"
 _DEBUG = "/sys/kernel/debug"
+_BOTH = "configfs `bnxt_re`, debugfs `cc_config`"
 _NEITHER = "there is neither configfs bnxt_re (Broadcom's package) nor cc_config in debugfs (newer kernels)"
 _ENABLE, _MARKING, _DSCP, _PRIORITY = "ecn", "ecn-marking", "cnp-dscp", "cnp-priority"
 
@@ -43,8 +45,6 @@ _STAGED = {
 _KERNELS = {_ENABLE: "enable_cc", _MARKING: "tos_ecn", _DSCP: "alt_vlan_dscp", _PRIORITY: "alt_vlan_pcp"}
 #: Staged again with each change: `apply` removes all other DSCPs from the firmware's table
 _TABLE = ("roce_dscp", "roce_prio", "cnp_dscp", "cnp_prio")
-#: Greatest value: one bit, ECT(0), six bits of DSCP, three of priority
-_MOST = {_ENABLE: 1, _MARKING: 2, _DSCP: 63, _PRIORITY: 7}
 #: Words of `apply` (apply_show)
 _WORDS = {"Enabled": "1", "Disabled": "0", "Not-ECT": "0", "ECT(1)": "1", "ECT(0)": "2"}
 
@@ -54,25 +54,23 @@ _PROFILE = regex(r"^\s*fw_service_prof_type_sup\s*:\s*(\S*)\s*$", re.MULTILINE |
 _OWNED = "the firmware's service profile sets the priority of CNPs, by the priority of their DSCP"
 
 
-class Bnxt(RoceDriver):
+class Bnxt(ConfigfsDriver):
     SUPPORTS = {
-        "global_pause": "ethtool",
-        "trust": "dcb",
-        "dscp": "dcb",
-        "ets": "dcb",
-        "pfc": "dcb",
-        "ecn": "configfs `bnxt_re`, debugfs `cc_config`",
-        "cnp_dscp": "configfs `bnxt_re`, debugfs `cc_config`",
-        "cnp_priority": "configfs `bnxt_re`, debugfs `cc_config`; firmware with a service profile",
-        "rdma_cm_tos": "configfs",
+        **model.COMMON,
+        model.ECN: _BOTH,
+        model.CNP_DSCP: _BOTH,
+        model.CNP_PRIORITY: f"{_BOTH}; firmware with a service profile",
     }
     LACKS = {
         "buffer": "bnxt_en has no receive buffers that can be set",
         model.TRAFFIC_CLASS: "bnxt_re has no traffic class for all queue pairs (roce_dscp marks the "
         "packets of connection management): let the programs set theirs",
     }
-    FILES = (_ENABLE, _MARKING, _DSCP, _PRIORITY)
+    #: One bit, ECT(0), six bits of DSCP, three of priority
+    MOST = {_ENABLE: 1, _MARKING: 2, _DSCP: 63, _PRIORITY: 7}
+    FILES = tuple(MOST)
     CONFIG = _CONFIG
+    LACK = _NEITHER
     #: hw/bnxt_re/hw_counters.c of the kernel, then of Broadcom's package
     COUNTERS = (
         Counters(
@@ -119,44 +117,40 @@ class Bnxt(RoceDriver):
             knobs.append(Knob(path, now if now in ("1", "2") else "1", "marking", device))
         return Answer(tuple(knobs))
 
-    def remark(self, group: str) -> str:
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        if (
+            group == "dscp"
+            and host.exists(_CONFIG)
+            and not all(profile(host, device) for device, _port in nic.ports)
+        ):
+            return (
+                "without a service profile, a change of ecn or cnp leaves only RoCE and CNP in the firmware"
+            )
         return "congestion control is for all priorities of the device" if group == model.ECN else ""
 
-    def read(self, host: Host, device: str, port: str, file: str) -> str:
-        path = f"/roce/{device}/{port}/{file}"
-        with configfs.folder(host, "read", path, _CONFIG, device, _NEITHER) as folder:
-            cc = f"{folder}/ports/{port}/cc"
-            name = _STAGED[file]
-            shown = re.findall(rf"\({name}\)\s*:\s*(\S+)\s*$", host.read(f"{cc}/apply"), re.MULTILINE)
-            if not shown and file in (_DSCP, _PRIORITY):
-                # Not shown without congestion control, nor of a virtual function
-                shown = [_staged(host, f"{cc}/{name}")]
-        texts = {_WORDS.get(word, word) for word in shown}
-        if not texts or not all(text.isdecimal() and text.isascii() for text in texts):
-            raise HostError("read", path, None, f"apply shows {name} as {', '.join(sorted(texts))[:40]!r}")
+    def get(self, host: Host, own: str, port: str, file: str) -> str:
+        cc, name = f"{own}/ports/{port}/cc", _STAGED[file]
+        shown = re.findall(rf"\({name}\)\s*:\s*(\S+)\s*$", host.read(f"{cc}/apply"), re.MULTILINE)
+        if not shown and file in (_DSCP, _PRIORITY):
+            # Not shown without congestion control, nor of a virtual function
+            return _staged(host, f"{cc}/{name}")
         # The two ports of a bond
-        return "/".join(sorted(texts))
+        return "/".join(sorted({_WORDS.get(word, word) for word in shown}))
 
-    def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
-        action, path = f"write {text!r} to", f"/roce/{device}/{port}/{file}"
-        if not (text.isdecimal() and text.isascii() and int(text) <= _MOST[file]):
-            raise HostError(action, path, errno.EINVAL)
-        with configfs.folder(host, action, path, _CONFIG, device, _NEITHER) as folder:
-            cc = f"{folder}/ports/{port}/cc"
-            _stage_table(host, cc, _STAGED[file])
-            try:
-                host.write_kernel(f"{cc}/{_STAGED[file]}", hex(int(text)))
-            except HostError as error:
-                if error.errno != errno.EINVAL or file not in (_DSCP, _PRIORITY):
-                    raise
-                why = "with a service profile of the firmware it must be the DSCP of a priority for CNPs"
-                raise HostError(action, path, None, f"{why}: set dscp and ets first") from error
-            host.write_kernel(f"{cc}/apply", "0x1")
-
-    def command(self, device: str, port: str, file: str, text: str) -> str:
+    def values(self, port: str, file: str, text: str) -> dict[str, str]:
         cc = f"ports/{port}/cc"
-        values = {f"{cc}/{_STAGED[file]}": hex(int(text)), f"{cc}/apply": "0x1"}
-        return configfs.command(f"{_CONFIG}/{device}", values)
+        return {f"{cc}/{_STAGED[file]}": hex(int(text)), f"{cc}/apply": "0x1"}
+
+    def put(self, host: Host, own: str, port: str, file: str, text: str) -> None:
+        _stage_table(host, f"{own}/ports/{port}/cc", _STAGED[file])
+        try:
+            super().put(host, own, port, file, text)
+        except HostError as error:
+            refused = error.errno == errno.EINVAL and not error.path.endswith("/apply")
+            if not refused or file not in (_DSCP, _PRIORITY):
+                raise
+            why = "with a service profile of the firmware it must be the DSCP of a priority for CNPs"
+            raise HostError(f"set {file} in", own, None, f"{why}: set dscp and ets first") from error
 
 
 def profile(host: Host, device: str) -> bool:
@@ -168,12 +162,12 @@ def profile(host: Host, device: str) -> bool:
     value = host.value(path)
     if value.unreadable is not None:
         raise HostError("read", path, None, value.unreadable)
-    found = _PROFILE.search(value.text or "")
-    if found is None:  # A virtual function
+    line = _PROFILE.search(value.text or "")
+    if line is None:  # A virtual function
         return False
-    if found.group(1) not in ("0", "1"):
-        raise HostError("read", path, None, f"fw_service_prof_type_sup is {found.group(1)[:20]!r}")
-    return found.group(1) == "1"
+    if line.group(1) not in ("0", "1"):
+        raise HostError("read", path, None, f"fw_service_prof_type_sup is {line.group(1)[:20]!r}")
+    return line.group(1) == "1"
 
 
 def _staged(host: Host, path: str) -> str:

@@ -8,11 +8,13 @@ access creates the folder and removes it afterwards; the values stay with the de
 
 from __future__ import annotations
 
+import errno
 from contextlib import contextmanager
 from typing import Iterator, Mapping
 
 from ...host.host import Host
 from ...model.errors import HostError, MissingError
+from .model import RoceDriver
 
 DEVICES = "/sys/class/infiniband"
 
@@ -42,7 +44,42 @@ def folder(host: Host, action: str, path: str, top: str, device: str, lack: str)
         host.remove_folder_if_empty(own)
 
 
-def command(own: str, values: Mapping[str, str]) -> str:
-    """Equivalent line for a shell: values of files in a device's folder, in their order."""
-    each = (f"echo {value} > {own}/{name}" for name, value in values.items())
-    return " && ".join([f"mkdir -p {own}", *each, f"rmdir {own}"])
+class ConfigfsDriver(RoceDriver):
+    """A driver with settings in configfs. MOST: greatest number of each of FILES. LACK: why CONFIG may be
+    missing."""
+
+    MOST: Mapping[str, int] = {}
+    LACK = ""
+
+    def get(self, host: Host, own: str, port: str, file: str) -> str:
+        """Text of a file, from the device's folder. Raises HostError."""
+        raise NotImplementedError
+
+    def values(self, port: str, file: str, text: str) -> dict[str, str]:
+        """Files in the device's folder → what to write for a value, in their order."""
+        raise NotImplementedError
+
+    def put(self, host: Host, own: str, port: str, file: str, text: str) -> None:
+        """Raises HostError."""
+        for name, value in self.values(port, file, text).items():
+            host.write_kernel(f"{own}/{name}", value)
+
+    def read(self, host: Host, device: str, port: str, file: str) -> str:
+        path = f"/roce/{device}/{port}/{file}"
+        with folder(host, "read", path, self.CONFIG, device, self.LACK) as own:
+            text = self.get(host, own, port, file)
+        if not all(part.isdecimal() and part.isascii() for part in text.split("/")):
+            raise HostError("read", path, None, f"expected a number, got {text[:40]!r}")
+        return text
+
+    def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
+        action, path = f"write {text!r} to", f"/roce/{device}/{port}/{file}"
+        if not (text.isdecimal() and text.isascii() and int(text) <= self.MOST[file]):
+            raise HostError(action, path, errno.EINVAL)
+        with folder(host, action, path, self.CONFIG, device, self.LACK) as own:
+            self.put(host, own, port, file, text)
+
+    def command(self, device: str, port: str, file: str, text: str) -> str:
+        own = f"{self.CONFIG}/{device}"
+        each = (f"echo {value} > {own}/{name}" for name, value in self.values(port, file, text).items())
+        return " && ".join([f"mkdir -p {own}", *each, f"rmdir {own}"])

@@ -13,13 +13,9 @@ from .model import Answer, Counters, Knob, Nic, RoceDriver
 
 class Ionic(RoceDriver):
     SUPPORTS = {
-        "global_pause": "ethtool",
+        **{name: model.COMMON[name] for name in ("global_pause", "rdma_cm_tos")},
+        **dict.fromkeys(("dscp", "pfc", model.ECN, model.CNP_DSCP), nicctl.TOOL),
         "trust": "nicctl, all NICs together",
-        "dscp": "nicctl",
-        "pfc": "nicctl",
-        "ecn": "nicctl",
-        "cnp_dscp": "nicctl",
-        "rdma_cm_tos": "configfs",
     }
     LACKS = {
         **{group: nicctl.LACKS[group] for group in ("ets", "buffer")},
@@ -54,7 +50,8 @@ class Ionic(RoceDriver):
         field, want = ("state", "on") if group == model.ECN else ("cnp-dscp", str(value))
         return Answer((Knob(f"/dcb/{nic.name}/dcqcn/{field}", want, "dcqcn"),))
 
-    def remark(self, group: str) -> str:
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        del host, nic
         if group == "trust":
             return "nicctl sets it for all of AMD's NICs together"
         return "DCQCN is for all priorities of the device" if group == model.ECN else ""

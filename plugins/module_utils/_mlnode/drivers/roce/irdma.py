@@ -9,12 +9,10 @@ Configuration"). DCQCN concerns all priorities of a device, and is off after a l
 
 from __future__ import annotations
 
-import errno
-
 from ...host.host import Host
-from ...model.errors import HostError, MissingError
-from . import configfs, model
-from .model import Answer, Counters, Knob, Nic, RoceDriver
+from . import model
+from .configfs import ConfigfsDriver
+from .model import Answer, Counters, Knob, Nic
 
 _CONFIG = "/sys/kernel/config/irdma"
 _FILE = "roce_dcqcn_enable"
@@ -22,15 +20,10 @@ _NO_CNP = "irdma has no setting for its congestion notifications (CNP)"
 _NO_ECN = "the kernel's own irdma has no switch for congestion control; Intel's driver package has one"
 
 
-class Irdma(RoceDriver):
+class Irdma(ConfigfsDriver):
     SUPPORTS = {
-        "global_pause": "ethtool",
-        "trust": "dcb",
-        "dscp": "dcb",
-        "ets": "dcb",
-        "pfc": "dcb",
+        **model.COMMON,
         "ecn": "configfs `irdma` (Intel's package)",
-        "rdma_cm_tos": "configfs",
     }
     LACKS = {
         "buffer": "ice sizes its receive buffers itself",
@@ -39,8 +32,10 @@ class Irdma(RoceDriver):
         model.CNP_PRIORITY: _NO_CNP,
         model.TRAFFIC_CLASS: "irdma has no traffic class for all queue pairs: let the programs set theirs",
     }
-    FILES = (model.ECN,)
+    MOST = {model.ECN: 1}
+    FILES = tuple(MOST)
     CONFIG = _CONFIG
+    LACK = _NO_ECN
     #: hw/irdma/verbs.c, irdma_hw_stat_descs. It has no folder counters/, and none for lost packets of RoCE.
     COUNTERS = (
         Counters(
@@ -60,29 +55,14 @@ class Irdma(RoceDriver):
         knobs = (Knob(f"/roce/{device}/{port}/ecn", "1", "dcqcn", device) for device, port in nic.ports)
         return Answer(tuple(knobs))
 
-    def remark(self, group: str) -> str:
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        del host, nic
         return "DCQCN is for all priorities of the device" if group == model.ECN else ""
 
-    def read(self, host: Host, device: str, port: str, file: str) -> str:
-        path = f"/roce/{device}/{port}/{file}"
-        with configfs.folder(host, "read", path, _CONFIG, device, _NO_ECN) as folder:
-            try:
-                text = host.read(f"{folder}/{_FILE}").strip()
-            except HostError as error:
-                if not error.absent:
-                    raise
-                raise MissingError("read", path, f"{device} runs iWARP, which has no DCQCN") from error
-        if text not in ("0", "1"):
-            raise HostError("read", path, None, f"{_FILE} is {text[:40]!r}, neither 0 nor 1")
-        return text
-
-    def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
-        action, path = f"write {text!r} to", f"/roce/{device}/{port}/{file}"
-        if text not in ("0", "1"):
-            raise HostError(action, path, errno.EINVAL)
-        with configfs.folder(host, action, path, _CONFIG, device, _NO_ECN) as folder:
-            host.write_kernel(f"{folder}/{_FILE}", text)
-
-    def command(self, device: str, port: str, file: str, text: str) -> str:
+    def get(self, host: Host, own: str, port: str, file: str) -> str:
         del port, file
-        return configfs.command(f"{_CONFIG}/{device}", {_FILE: text})
+        return host.read(f"{own}/{_FILE}").strip()
+
+    def values(self, port: str, file: str, text: str) -> dict[str, str]:
+        del port, file
+        return {_FILE: text}

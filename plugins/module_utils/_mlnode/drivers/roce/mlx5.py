@@ -13,21 +13,15 @@ from .model import Answer, Counters, Knob, Nic, RoceDriver
 #: File of the vendor's driver, and of the kernel's if lockdown permits debugfs (drivers/infiniband/hw/mlx5/
 #: cong.c). np_cnp_prio sets np_cnp_prio_mode as well.
 _CNP = {model.CNP_DSCP: ("cnp_dscp", "np_cnp_dscp"), model.CNP_PRIORITY: ("cnp_802p_prio", "np_cnp_prio")}
-_NO_CNP = "its driver does not show what its congestion notifications (CNP) look like"
 
 
 class Mlx5(RoceDriver):
     SUPPORTS = {
-        "global_pause": "ethtool",
+        **model.COMMON,
         "trust": "`qos/trust`, dcb",
-        "dscp": "dcb",
-        "ets": "dcb",
-        "pfc": "dcb",
         "buffer": "dcb",
         "ecn": "`ecn/` (DOCA-OFED)",
-        "cnp_dscp": "`ecn/`, debugfs `cc_params`",
-        "cnp_priority": "`ecn/`, debugfs `cc_params`",
-        "rdma_cm_tos": "configfs",
+        **dict.fromkeys(_CNP, "`ecn/`, debugfs `cc_params`"),
         "traffic_class": "`tc/` (DOCA-OFED)",
     }
     LACKS = {
@@ -63,7 +57,7 @@ class Mlx5(RoceDriver):
         if not host.exists(path):
             path = f"/sys/kernel/debug/mlx5/{nic.address}/cc_params/{kernels}"
             if not nic.address or not host.exists(path):
-                return Answer(lacks=_NO_CNP)
+                return Answer(lacks=model.NO_CNP)
         return Answer((Knob(path, str(value)),))
 
     def _ecn(self, host: Host, nic: Nic, priorities: Any) -> Answer:

@@ -7,12 +7,18 @@ from __future__ import annotations
 from typing import Mapping
 
 from ...host.host import Host
-from ...model.errors import MissingError
 from ...model.record import NamedTuple
 
 #: Groups of settings that each driver sets in its own way, as in a setting of roce_qos
 ECN, CNP_DSCP, CNP_PRIORITY, TRAFFIC_CLASS = "ecn", "cnp_dscp", "cnp_priority", "traffic_class"
 
+#: Options of all drivers with dcbnl → the interface that sets them
+COMMON = {
+    **dict.fromkeys(("trust", "dscp", "ets", "pfc"), "dcb"),
+    "global_pause": "ethtool",
+    "rdma_cm_tos": "configfs",
+}
+NO_CNP = "its driver does not show what its congestion notifications (CNP) look like"
 NO_DEVICE = "there is no RDMA device on it"
 
 
@@ -25,8 +31,8 @@ class Nic(NamedTuple):
 
 
 class Knob(NamedTuple):
-    """One file of a setting. label: tells it from the others of the NIC. device: the RDMA device it belongs
-    to; empty for the interface."""
+    """One file of a setting. label: its name within the NIC. device: the RDMA device it belongs to; empty for
+    the interface."""
 
     path: str
     want: str
@@ -80,25 +86,22 @@ class RoceDriver:
         del host, nic, value
         return Answer(lacks=self.LACKS[group])
 
-    def remark(self, group: str) -> str:
-        """A remark on a group that is set; empty if there is none."""
-        del group
+    def remark(self, host: Host, nic: Nic, group: str) -> str:
+        """A remark on a group that is set; empty if there is none. Raises HostError."""
+        del host, nic, group
         return ""
 
     def read(self, host: Host, device: str, port: str, file: str) -> str:
         """Text of one of FILES. Raises HostError."""
-        del host, port
-        raise MissingError("read", device, f"its driver has no file {file}")
+        raise NotImplementedError
 
     def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
         """Raises HostError."""
-        del host, port, text
-        raise MissingError("write", device, f"its driver has no file {file}")
+        raise NotImplementedError
 
     def command(self, device: str, port: str, file: str, text: str) -> str:
         """Equivalent line for a shell."""
-        del device, port, file, text
-        return ""
+        raise NotImplementedError
 
 
 class Unknown(RoceDriver):
@@ -106,8 +109,8 @@ class Unknown(RoceDriver):
 
     LACKS = {
         ECN: "its driver has no known switch for congestion control (ECN, DCQCN)",
-        CNP_DSCP: "its driver does not show what its congestion notifications (CNP) look like",
-        CNP_PRIORITY: "its driver does not show what its congestion notifications (CNP) look like",
+        CNP_DSCP: NO_CNP,
+        CNP_PRIORITY: NO_CNP,
         TRAFFIC_CLASS: "its driver has no traffic class for all queue pairs: let the programs set theirs",
     }
 

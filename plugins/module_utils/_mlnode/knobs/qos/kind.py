@@ -82,14 +82,18 @@ def _tool(host: Host) -> list[str]:
         return [str(error)]
 
 
-def _remarks(setting: QosSetting, all_files: Sequence[Files]) -> list[str]:
-    """Remarks of drivers on a setting that is not theirs for this NIC and priority alone."""
-    pairs = (
-        (registry.named(device.target.driver).remark(setting.group), device.label)
-        for device in all_files
-        if device.parts
-    )
+def _remarks(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[str]:
+    """Remarks of drivers, such as on a setting that concerns more than this NIC and priority."""
+    pairs = ((_remark(host, setting, device), device.label) for device in all_files if device.parts)
     return grouped(pair for pair in pairs if pair[0])
+
+
+def _remark(host: Host, setting: QosSetting, device: Files) -> str:
+    nic = qos_files.roce_nic(host, device.target)
+    try:
+        return registry.named(device.target.driver).remark(host, nic, setting.group)
+    except HostError as error:
+        return str(error)
 
 
 def _managed(reading: Reading, all_files: Sequence[Files]) -> Reading:
@@ -165,7 +169,7 @@ class QosKind(NicKind):
         notes = [
             *row.notes,
             *grouped((note, device.label) for device in all_files for note in device.notes),
-            *_remarks(setting, all_files),
+            *_remarks(host, setting, all_files),
             *_notes(host, setting, all_files),
             targets.found.note,
         ]

@@ -165,6 +165,17 @@ def test_a_change_keeps_the_priorities_of_the_firmware(bnxt: BnxtNode) -> None:
     assert bnxt.congestion["bnxt_re0"].table == {26: 3, 48: 7}
 
 
+def test_dscps_that_the_firmware_may_forget_are_noted(bnxt: BnxtNode) -> None:
+    for bridge in bnxt.bridges.values():
+        bridge.apps = {(26, 3)}
+    assert (
+        "leaves only RoCE and CNP in the firmware" in rows(bnxt, {**RULE, "dscp": {"26": 3}})["dscp"].reason
+    )
+    bnxt.profiles(True)
+    bnxt.forget()
+    assert rows(bnxt, {**RULE, "dscp": {"26": 3}})["dscp"].reason == ""
+
+
 def test_congestion_control_without_marking_is_not_enough(bnxt: BnxtNode) -> None:
     for name, value in (("ecn_marking", "0"), ("apply", "1")):
         bnxt.congestion["bnxt_re0"].store(name, value)
@@ -321,6 +332,14 @@ def test_pfc_is_no_global_pause_though_ethtool_shows_it_so(ionic: IonicNode) -> 
     found = rows(ionic, {**RULE, "global_pause": False, "pfc": [3]})
     assert {row.status for row in found.values()} == {Status.OK}
     assert rows(ionic, {**RULE, "pfc": [4]})["pfc"].status is Status.DRIFTED, "no pause excludes it"
+
+
+def test_global_pause_does_not_end_pfc_by_the_way(ionic: IonicNode) -> None:
+    for card in ionic.cards.values():
+        card.drops, card.pause = {3}, "PFC"
+    with pytest.raises(MlnodeError, match="PFC is on: switch it off first"):
+        apply(ionic, {**RULE, "global_pause": True})
+    assert {card.pause for card in ionic.cards.values()} == {"PFC"}
 
 
 def test_a_priority_without_drops_and_pauses_has_no_pfc(ionic: IonicNode) -> None:

@@ -61,6 +61,10 @@ class GpuDriver:
         """Errors in the kernel's log, the oldest first, with the GPU or switch that they are about."""
         raise NotImplementedError
 
+    def alike(self, host: Host, cards: Sequence[Card]) -> str:
+        """Versions of driver and firmware, and partitions, to compare nodes by. Raises HostError."""
+        raise NotImplementedError
+
     def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
         """release: of a kernel whose NIC drivers accept DMA-BUF."""
         raise NotImplementedError

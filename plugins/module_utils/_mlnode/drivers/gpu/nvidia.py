@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
@@ -35,6 +36,12 @@ PERSISTENCE = replace(
 #: The first line of the driver's version identifies the open or proprietary modules; only the open ones
 #: export DMA-BUF
 _OPEN = regex(r"NVIDIA UNIX Open Kernel Module", 0)
+
+
+_VERSION = regex(r"Kernel Module[^\n]*?\s([0-9]{2,4}(?:\.[0-9]{1,4}){1,3})\s", 0)
+#: nv-procfs.c: one folder for each GPU
+_GPUS = "/proc/driver/nvidia/gpus"
+_BIOS = regex(r"^Video BIOS:\s*([0-9a-fA-F.]{4,40})\s*$", re.MULTILINE | re.ASCII)
 
 
 def _ecc(host: Host, _cards: Sequence[Card]) -> Iterator[Check]:
@@ -94,6 +101,15 @@ class Nvidia(GpuDriver):
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return xid.events(lines)
+
+    def alike(self, host: Host, cards: Sequence[Card]) -> str:
+        del cards
+        version = _VERSION.search(host.read(smi.DRIVER))
+        if version is None:
+            raise HostError("understand", smi.DRIVER, None, "it names no version")
+        paths = [f"{_GPUS}/{name}/information" for name in host.names(_GPUS)]
+        bios = {match.group(1) for match in map(_BIOS.search, map(host.read, paths)) if match}
+        return f"{self.MODULE} {version.group(1)}, vbios {', '.join(sorted(bios)) or 'unknown'}"
 
     def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
         del release

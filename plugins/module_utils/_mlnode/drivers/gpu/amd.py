@@ -18,7 +18,7 @@ from ...model.log import Event, Line
 from ...model.record import replace
 from . import amd_links, amd_messages, amd_ras, amd_speed, topics
 from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, strange, value
-from .driver import Card, Export, GpuDriver
+from .driver import Card, Export, GpuDriver, supports
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -191,9 +191,12 @@ class Amd(GpuDriver):
         ((PARTITION,), _partition),
         ((amd_speed.POWER_CAP,), amd_speed.power_cap),
         ((VERSIONS,), _versions),
+        # The last one only says that there is nothing to judge.
         ((IMEX,), _imex),
     )
     MESSAGES = amd_messages.MESSAGES
+    SUPPORTS = supports(LOOKS[:-1], MESSAGES, gpudirect="peer memory, DMA-BUF; `ib_write_bw --use_rocm`")
+    LACKS = {"imex": "XGMI joins the GPUs of one node only"}
     PEERS = ("amdkfd",)
     PEER_MODULES = ()
     PEER_ADVICE = "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA"

@@ -28,6 +28,12 @@ Ask = Callable[[Host, Sequence[Card]], Union[Check, Iterable[Check]]]
 Look = Tuple[Tuple[Subject, ...], Ask]
 
 
+def supports(looks: Sequence[Look], *topics: Subject, **others: str) -> dict[str, str]:
+    """Feature → interface, for the documentation."""
+    named = [topic for answers, _ask in looks for topic in answers]
+    return {**{topic.name: f"`{topic.source}`" for topic in (*named, *topics)}, **others}
+
+
 class Export(NamedTuple):
     """Whether the driver exports GPU memory as DMA-BUF. works: None if unknown."""
 
@@ -39,16 +45,17 @@ class Export(NamedTuple):
 class GpuDriver:
     """A vendor's driver.
 
-    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source
-    of each answer. MESSAGES: about errors in the kernel's log. PEERS, PEER_MODULES: names under which its
-    modules register with an RDMA core that takes peer memory, and these modules. PEER_ADVICE: how to let
-    NICs access its memory.
+    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source of each
+    answer. MESSAGES: about errors in the kernel's log. SUPPORTS: features for the documentation. PEERS,
+    PEER_MODULES: names under which its modules register with an RDMA core that takes peer memory, and these
+    modules. PEER_ADVICE: how to let NICs access its memory.
     """
 
     VENDOR: str
     MODULE: str
     LOOKS: tuple[Look, ...]
     MESSAGES: Subject
+    SUPPORTS: Mapping[str, str]
     PEERS: tuple[str, ...]
     PEER_MODULES: tuple[str, ...]
     PEER_ADVICE: str

@@ -16,7 +16,7 @@ from ...model.record import regex, replace
 from ...model.setting import Severity
 from . import nvidia_query, topics, xid
 from . import nvidia_smi as smi
-from .driver import Card, Export, GpuDriver
+from .driver import Card, Export, GpuDriver, supports
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
 _ECC_QUERY = (smi.TOOL, f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}", "--format=csv,noheader")
@@ -84,6 +84,9 @@ class Nvidia(GpuDriver):
     MODULE = "nvidia"
     LOOKS = (((ECC,), _ecc), ((PERSISTENCE,), _persistence), (nvidia_query.TOPICS, nvidia_query.checks))
     MESSAGES = xid.XID
+    SUPPORTS = supports(
+        LOOKS, MESSAGES, gpudirect="peer memory, DMA-BUF of the open kernel modules; `ib_write_bw --use_cuda`"
+    )
     PEERS = ("nv_mem", "nv_mem_nc", "nvidia-peermem")
     PEER_MODULES = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
     PEER_ADVICE = (

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from functools import partial
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
-from ...model.check import Check, Nothing
+from ...model.check import Check, Nothing, Subject
 from ...model.errors import HostError, listed
 from ...model.log import Event, Line
 from ...model.record import replace
 from . import amd_links, amd_messages, amd_ras, amd_speed, topics
 from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, strange, value
-from .driver import Card, Export, GpuDriver, supports
+from .driver import Card, Export, GpuDriver, each, supports
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -80,21 +81,17 @@ def _answering(host: Host, cards: Sequence[Card]) -> Check:
 
 
 def _persistence(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-    for card in cards:
-        subject, path = (
-            replace(PERSISTENCE, target=f"GPU {card.address}"),
-            path_of(card.address, "power/control"),
-        )
-        try:
-            mode = required(host, path).strip()
-        except HostError as error:
-            yield subject.unknown(str(error))
-            continue
-        if mode in ("on", "auto"):
-            evidence = "on" if mode == "on" else "auto: the kernel suspends an unused GPU"
-            yield subject.judged(mode == "on", evidence, expected="on")
-        else:
-            yield subject.unknown(f"{path} says {mode[:20]!r}")
+    return each(PERSISTENCE, cards, partial(_awake, host))
+
+
+def _awake(host: Host, subject: Subject, address: str) -> Check:
+    """Raises HostError."""
+    path = path_of(address, "power/control")
+    mode = required(host, path).strip()
+    if mode not in ("on", "auto"):
+        raise strange(path, mode)
+    evidence = "on" if mode == "on" else "auto: the kernel suspends an unused GPU"
+    return subject.judged(mode == "on", evidence, expected="on")
 
 
 def _partition(host: Host, cards: Sequence[Card]) -> Iterator[Check]:

@@ -9,8 +9,9 @@ from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tu
 
 from ...host.host import Host
 from ...model.check import Check, Subject, findings
+from ...model.errors import HostError
 from ...model.log import Event, Line
-from ...model.record import NamedTuple
+from ...model.record import NamedTuple, replace
 
 
 class Card(Protocol):
@@ -26,6 +27,16 @@ class Card(Protocol):
 Ask = Callable[[Host, Sequence[Card]], Union[Check, Iterable[Check]]]
 #: Topics, and the function that answers them
 Look = Tuple[Tuple[Subject, ...], Ask]
+
+
+def each(topic: Subject, cards: Sequence[Card], judge: Callable[[Subject, str], Check]) -> Iterator[Check]:
+    """The finding about each GPU by its address; unknown if judge() raises HostError."""
+    for card in cards:
+        subject = replace(topic, target=f"GPU {card.address}")
+        try:
+            yield judge(subject, card.address)
+        except HostError as error:
+            yield subject.unknown(str(error))
 
 
 def supports(looks: Sequence[Look], *topics: Subject, **others: str) -> dict[str, str]:

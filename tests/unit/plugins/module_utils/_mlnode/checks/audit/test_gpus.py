@@ -238,4 +238,4 @@ def test_the_page_shows_what_is_printed(tmp_path: pathlib.Path) -> None:
     assert len(blocks) == 4
     page = PAGE.read_text(encoding="utf-8")
     shown = [block.split()[1].rstrip(",") for block in blocks if block in page]
-    assert shown == ["gpu_answering", "gpu_fabric"]
+    assert shown == ["gpu_answering"]

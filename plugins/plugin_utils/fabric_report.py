@@ -19,10 +19,27 @@ from .campaign import model
 NAME = "fleet"
 
 #: Checks of rdma_check whose values are compared; `rate` has the width with it
-COMPARED = ("hca_type", "board_id", "firmware", "link_layer", "rate", "mtu", "netdev_mtu", "gid", "gpus")
+COMPARED = (
+    "hca_type",
+    "board_id",
+    "firmware",
+    "link_layer",
+    "rate",
+    "mtu",
+    "netdev_mtu",
+    "gid",
+    "gpus",
+    "gpu_versions",
+)
 
 #: Names in a sentence that differ from the field's name
-_WORDS = {"gid": "GID index", "mtu": "RDMA MTU", "netdev_mtu": "interface's MTU", "gpus": "number of GPUs"}
+_WORDS = {
+    "gid": "GID index",
+    "mtu": "RDMA MTU",
+    "netdev_mtu": "interface's MTU",
+    "gpus": "number of GPUs",
+    "gpu_versions": "GPU versions",
+}
 
 _ADVICE = {
     "": "verify that the card is present and has its driver (lspci, rdma link)",
@@ -34,6 +51,7 @@ _ADVICE = {
     "mtu": "set one MTU on all nodes and switches",
     "netdev_mtu": "set one MTU on all nodes and switches (nic_ethtool)",
     "gpus": "look for the GPU with lspci and in dmesg (Xid 79), and reboot or drain the node",
+    "gpu_versions": "bring all to one driver, firmware and partition",
     "gid": "leave the index to the library (no NCCL_IB_GID_INDEX), or give all interfaces the same addresses",
 }
 
@@ -168,7 +186,7 @@ def compare(nodes: Mapping[str, Any]) -> list[Check]:
     ]
     compared += _merged(differences)
     compared += _leaves(checked)
-    if all(place.name == "gpus" for place in places):
+    if all(place.name.startswith("gpu") for place in places):
         summary = f"none of {len(known)} nodes has an RDMA device that is judged"
         return [*compared, Check(NAME, "nodes", Verdict.SKIP, "", summary, "rdma_check")]
     summary = f"{len(known)} alike in {', '.join(_WORDS.get(name, name) for name in COMPARED)}"

@@ -8,18 +8,19 @@ from collections import Counter
 from functools import partial
 from typing import Sequence
 
+from ...drivers.gpu import drivers as gpu_drivers
 from ...host.host import Host
 from ...linux import iproute
 from ...model.errors import HostError
 from ...model.setting import Value
 from ...topology.model import Topology
 from ..expect import Expectations
-from ..model import Check, Subject, Verdict, findings
+from ..model import Check, Nothing, Subject, Verdict, findings
 from . import ports
 from .ports import CLASS, Subjects
 
 _OF_RDMA = ("uverbs", "rdma_ucm", "netns", "multi_rail")
-NAMES = (*_OF_RDMA, "gpus")
+NAMES = (*_OF_RDMA, "gpus", "gpu_versions")
 
 _VERBS = "/sys/class/infiniband_verbs"
 _DEV = "/dev/infiniband"
@@ -42,10 +43,10 @@ _WITH_CM = ("1:", "4:")
 
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     known = ports.subjects(topology, expect)
-    gpus = _gpus(topology, expect)
+    gpus = [_gpus(topology, expect), _versions(host, topology)]
     if not known.devices:
         none = [Subject(name, source=CLASS).skip("no RDMA device is judged") for name in _OF_RDMA]
-        return [*none, gpus]
+        return [*none, *gpus]
     uverbs = [Subject("uverbs", device.name, _VERBS, f"{_DEV}/uverbsN") for device in known.devices]
     ucm = Subject("rdma_ucm", source=f"{_DEV}/rdma_cm", expected=f"{_DEV}/rdma_cm")
     return [
@@ -53,7 +54,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
         *findings([ucm], partial(_ucm, host, known, ucm)),
         _netns(host, expect),
         *_multi_rail(host, known),
-        gpus,
+        *gpus,
     ]
 
 
@@ -104,6 +105,27 @@ def _gpus(topology: Topology, expect: Expectations) -> Check:
     advice = "look for the GPU with lspci and in dmesg (Xid 79), and reboot or drain the node"
     subject = Subject("gpus", source="/sys/bus/pci/devices", expected=expected)
     return subject.compared(Value(str(len(topology.gpus))), "gpus in all", advice)
+
+
+def _versions(host: Host, topology: Topology) -> Check:
+    """Driver, firmware and partitions of the GPUs, which nodes of a fleet have alike."""
+    subject = Subject("gpu_versions", source="/sys/bus/pci/devices")
+    known = gpu_drivers.of(gpu.vendor for gpu in topology.gpus)
+    if not known:
+        return subject.skip("no GPU whose driver is known here")
+    try:
+        for driver in known:
+            driver.require(host)
+        words = [
+            driver.alike(host, [gpu for gpu in topology.gpus if gpu.vendor == driver.VENDOR])
+            for driver in known
+        ]
+    except Nothing as error:
+        return subject.skip(str(error), source=error.source)
+    except HostError as error:
+        return subject.unknown(str(error), source=error.path)
+    evidence = "; ".join(words)
+    return subject.skip(evidence, value=evidence)
 
 
 # -- several rails ---------------------------------------------------------------------------

@@ -7,17 +7,19 @@ Written from the sources and documentation of kernel and ROCm; no such GPU was a
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from functools import partial
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
-from ...model.check import Check, Nothing
+from ...model.check import Check, Nothing, Subject
 from ...model.errors import HostError, listed
 from ...model.log import Event, Line
 from ...model.record import replace
 from . import amd_links, amd_messages, amd_ras, amd_speed, topics
-from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, value
-from .driver import Card, Export, GpuDriver
+from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, strange, value
+from .driver import Card, Export, GpuDriver, each, supports
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -79,21 +81,17 @@ def _answering(host: Host, cards: Sequence[Card]) -> Check:
 
 
 def _persistence(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-    for card in cards:
-        subject, path = (
-            replace(PERSISTENCE, target=f"GPU {card.address}"),
-            path_of(card.address, "power/control"),
-        )
-        try:
-            mode = required(host, path).strip()
-        except HostError as error:
-            yield subject.unknown(str(error))
-            continue
-        if mode in ("on", "auto"):
-            evidence = "on" if mode == "on" else "auto: the kernel suspends an unused GPU"
-            yield subject.judged(mode == "on", evidence, expected="on")
-        else:
-            yield subject.unknown(f"{path} says {mode[:20]!r}")
+    return each(PERSISTENCE, cards, partial(_awake, host))
+
+
+def _awake(host: Host, subject: Subject, address: str) -> Check:
+    """Raises HostError."""
+    path = path_of(address, "power/control")
+    mode = required(host, path).strip()
+    if mode not in ("on", "auto"):
+        raise strange(path, mode)
+    evidence = "on" if mode == "on" else "auto: the kernel suspends an unused GPU"
+    return subject.judged(mode == "on", evidence, expected="on")
 
 
 def _partition(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
@@ -101,30 +99,37 @@ def _partition(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
     modes: dict[str, str] = {}
     for card in cards:
         subject = replace(PARTITION, target=f"GPU {card.address}")
-        values = [
-            value(host, path_of(card.address, f"current_{name}_partition")) for name in ("compute", "memory")
-        ]
-        if all(mode.absent is not None for mode in values):
-            yield subject.skip("this GPU or kernel has no partitions")
+        try:
+            mode = _mode(host, card.address)
+        except HostError as error:
+            yield subject.unknown(str(error))
             continue
-        texts = [(mode.text or "").strip() for mode in values]
-        if texts[0] in _COMPUTE and (texts[1] in _MEMORY or values[1].absent is not None):
-            modes[card.address] = "/".join(filter(None, texts))
+        if mode:
+            modes[card.address] = mode
         else:
-            problems = [mode.problem or f"it says {(mode.text or '')[:20]!r}" for mode in values]
-            yield subject.unknown("; ".join(problems))
+            yield subject.skip("this GPU or kernel has no partitions")
     usual = topics.usual([*modes.values()])
     for address, mode in modes.items():
         subject = replace(PARTITION, target=f"GPU {address}")
         yield subject.judged(mode == usual, mode, expected=f"{usual}, as most GPUs here")
 
 
+def _mode(host: Host, address: str) -> str:
+    """Compute and memory partition; "" without any. Raises HostError."""
+    paths = [path_of(address, f"current_{name}_partition") for name in ("compute", "memory")]
+    values = [value(host, path) for path in paths]
+    texts = [(mode.text or "").strip() for mode in values]
+    for path, mode, text, known in zip(paths, values, texts, (_COMPUTE, _MEMORY)):
+        if mode.unreadable is not None:
+            raise HostError("read", path, None, mode.problem)
+        if mode.text is not None and text not in known:
+            raise strange(path, text)
+    return "/".join(filter(None, texts))
+
+
 def _versions(host: Host, cards: Sequence[Card]) -> Check:
     """The driver, and the firmware that GPUs of one model have. Raises HostError."""
-    version = value(host, f"{LOADED}/version")
-    if version.unreadable is not None:
-        raise HostError("read", f"{LOADED}/version", None, version.problem)
-    driver = f"{MODULE} {version.text.strip()}" if version.text else f"{MODULE} of the kernel"
+    driver = _driver(host)
     found: dict[str, Counter[str]] = {}
     for card in cards:
         for name, text in _firmware(host, card.address).items():
@@ -140,6 +145,14 @@ def _versions(host: Host, cards: Sequence[Card]) -> Check:
         return VERSIONS.judged(False, f"{driver}; {listed(words, topics.NAMED)}", expected="one of each")
     shown = ", ".join(f"{name} {next(iter(counts))}" for name, counts in sorted(found.items()))
     return VERSIONS.judged(True, f"{driver}; {shown}", expected="one of each")
+
+
+def _driver(host: Host) -> str:
+    """Raises HostError."""
+    version = value(host, f"{LOADED}/version")
+    if version.unreadable is not None:
+        raise HostError("read", f"{LOADED}/version", None, version.problem)
+    return f"{MODULE} {version.text.strip()}" if version.text else f"{MODULE} of the kernel"
 
 
 def _firmware(host: Host, address: str) -> dict[str, str]:
@@ -175,9 +188,12 @@ class Amd(GpuDriver):
         ((PARTITION,), _partition),
         ((amd_speed.POWER_CAP,), amd_speed.power_cap),
         ((VERSIONS,), _versions),
+        # The last one only says that there is nothing to judge.
         ((IMEX,), _imex),
     )
     MESSAGES = amd_messages.MESSAGES
+    SUPPORTS = supports(LOOKS[:-1], MESSAGES, gpudirect="peer memory, DMA-BUF; `ib_write_bw --use_rocm`")
+    LACKS = {"imex": "XGMI joins the GPUs of one node only"}
     PEERS = ("amdkfd",)
     PEER_MODULES = ()
     PEER_ADVICE = "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA"
@@ -188,6 +204,16 @@ class Amd(GpuDriver):
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return amd_messages.events(lines)
+
+    def alike(self, host: Host, cards: Sequence[Card]) -> str:
+        firmware = sorted(
+            {f"{name} {text}" for card in cards for name, text in _firmware(host, card.address).items()}
+        )
+        bios = [text for text in firmware if text.startswith("vbios ")]
+        digest = hashlib.sha256("\n".join(firmware).encode()).hexdigest()[:8]
+        modes = {mode for card in cards for mode in [_mode(host, card.address)] if mode}
+        words = [_driver(host), *bios, f"all firmware {digest}", *sorted(modes)]
+        return ", ".join(words)
 
     def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
         if not any(card.driver == MODULE for card in cards):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any, Iterator, Mapping, Sequence
 
 from ...host.host import Host
@@ -15,7 +16,7 @@ from ...model.setting import Severity
 from . import amd_smi as smi
 from . import topics
 from .amd_sysfs import path_of, required, strange
-from .driver import Card
+from .driver import Card, each
 
 _SOURCE = "/sys/bus/pci/devices/*/ras"
 ECC = replace(topics.ECC, reference="gpu/amdgpu/ras.rst (RAS Error Count)", source=f"{_SOURCE}/*_err_count")
@@ -52,12 +53,7 @@ class _Counts(NamedTuple):
 
 
 def ecc(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-    for card in cards:
-        subject = replace(ECC, target=f"GPU {card.address}")
-        try:
-            yield _ecc(host, subject, card.address)
-        except HostError as error:
-            yield subject.unknown(str(error))
+    return each(ECC, cards, partial(_ecc, host))
 
 
 def _ecc(host: Host, subject: Subject, address: str) -> Check:
@@ -127,22 +123,17 @@ def _by_tool(host: Host, subject: Subject, address: str) -> Check:
 
 
 def recovery(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-    for card in cards:
-        subject, path = replace(RECOVERY, target=f"GPU {card.address}"), path_of(card.address, "ras")
-        path = f"{path}/gpu_vram_bad_pages"
-        try:
-            text = host.read(path)
-        except HostError as error:
-            yield subject.unknown(f"{path} does not exist" if error.absent else str(error))
-            continue
-        yield _pages(subject, path, text)
+    return each(RECOVERY, cards, partial(_recovery, host))
 
 
-def _pages(subject: Subject, path: str, text: str) -> Check:
+def _recovery(host: Host, subject: Subject, address: str) -> Check:
+    """A GPU without bad pages has an empty list. Raises HostError."""
+    path = path_of(address, "ras/gpu_vram_bad_pages")
+    text = host.read(path)
     lines = [line for line in text.splitlines() if line.strip()]
     states = [match.group(1) for match in map(_PAGE.match, lines) if match]
     if len(states) != len(lines):
-        return subject.unknown(str(strange(path, text)))
+        raise strange(path, text)
     words = {"R": "reserved", "P": "pending", "F": "failed"}
     evidence = "bad pages: " + ", ".join(f"{states.count(key)} {word}" for key, word in words.items())
     if "P" in states and "F" not in states:

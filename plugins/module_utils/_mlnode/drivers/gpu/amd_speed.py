@@ -9,6 +9,7 @@ it does so now. The power limit slows every GPU at full load, and is normal.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
@@ -19,7 +20,7 @@ from . import amd_metrics, topics
 from . import amd_smi as smi
 from .amd_metrics import Metrics
 from .amd_sysfs import number, path_of, required
-from .driver import Card
+from .driver import Card, each
 
 CLOCKS = replace(
     topics.CLOCKS,
@@ -119,12 +120,7 @@ def _state(throttle: Mapping[str, object], name: str) -> bool | None:
 
 
 def power_cap(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-    for card in cards:
-        subject = replace(POWER_CAP, target=f"GPU {card.address}")
-        try:
-            yield _cap(host, subject, card.address)
-        except HostError as error:
-            yield subject.unknown(str(error))
+    return each(POWER_CAP, cards, partial(_cap, host))
 
 
 def _cap(host: Host, subject: Subject, address: str) -> Check:

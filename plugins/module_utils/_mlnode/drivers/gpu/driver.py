@@ -9,8 +9,9 @@ from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tu
 
 from ...host.host import Host
 from ...model.check import Check, Subject, findings
+from ...model.errors import HostError
 from ...model.log import Event, Line
-from ...model.record import NamedTuple
+from ...model.record import NamedTuple, replace
 
 
 class Card(Protocol):
@@ -28,6 +29,22 @@ Ask = Callable[[Host, Sequence[Card]], Union[Check, Iterable[Check]]]
 Look = Tuple[Tuple[Subject, ...], Ask]
 
 
+def each(topic: Subject, cards: Sequence[Card], judge: Callable[[Subject, str], Check]) -> Iterator[Check]:
+    """The finding about each GPU by its address; unknown if judge() raises HostError."""
+    for card in cards:
+        subject = replace(topic, target=f"GPU {card.address}")
+        try:
+            yield judge(subject, card.address)
+        except HostError as error:
+            yield subject.unknown(str(error))
+
+
+def supports(looks: Sequence[Look], *topics: Subject, **others: str) -> dict[str, str]:
+    """Feature → interface, for the documentation."""
+    named = [topic for answers, _ask in looks for topic in answers]
+    return {**{topic.name: f"`{topic.source}`" for topic in (*named, *topics)}, **others}
+
+
 class Export(NamedTuple):
     """Whether the driver exports GPU memory as DMA-BUF. works: None if unknown."""
 
@@ -39,16 +56,17 @@ class Export(NamedTuple):
 class GpuDriver:
     """A vendor's driver.
 
-    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source
-    of each answer. MESSAGES: about errors in the kernel's log. PEERS, PEER_MODULES: names under which its
-    modules register with an RDMA core that takes peer memory, and these modules. PEER_ADVICE: how to let
-    NICs access its memory.
+    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source of each
+    answer. MESSAGES: about errors in the kernel's log. SUPPORTS: features for the documentation. PEERS,
+    PEER_MODULES: names under which its modules register with an RDMA core that takes peer memory, and these
+    modules. PEER_ADVICE: how to let NICs access its memory.
     """
 
     VENDOR: str
     MODULE: str
     LOOKS: tuple[Look, ...]
     MESSAGES: Subject
+    SUPPORTS: Mapping[str, str]
     PEERS: tuple[str, ...]
     PEER_MODULES: tuple[str, ...]
     PEER_ADVICE: str
@@ -59,6 +77,10 @@ class GpuDriver:
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         """Errors in the kernel's log, the oldest first, with the GPU or switch that they are about."""
+        raise NotImplementedError
+
+    def alike(self, host: Host, cards: Sequence[Card]) -> str:
+        """Versions of driver and firmware, and partitions, to compare nodes by. Raises HostError."""
         raise NotImplementedError
 
     def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:

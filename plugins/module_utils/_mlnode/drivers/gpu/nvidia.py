@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
@@ -15,7 +16,7 @@ from ...model.record import regex, replace
 from ...model.setting import Severity
 from . import nvidia_query, topics, xid
 from . import nvidia_smi as smi
-from .driver import Card, Export, GpuDriver
+from .driver import Card, Export, GpuDriver, supports
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
 _ECC_QUERY = (smi.TOOL, f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}", "--format=csv,noheader")
@@ -35,6 +36,12 @@ PERSISTENCE = replace(
 #: The first line of the driver's version identifies the open or proprietary modules; only the open ones
 #: export DMA-BUF
 _OPEN = regex(r"NVIDIA UNIX Open Kernel Module", 0)
+
+
+_VERSION = regex(r"Kernel Module[^\n]*?\s([0-9]{2,4}(?:\.[0-9]{1,4}){1,3})\s", 0)
+#: nv-procfs.c: one folder for each GPU
+_GPUS = "/proc/driver/nvidia/gpus"
+_BIOS = regex(r"^Video BIOS:\s*([0-9a-fA-F.]{4,40})\s*$", re.MULTILINE | re.ASCII)
 
 
 def _ecc(host: Host, _cards: Sequence[Card]) -> Iterator[Check]:
@@ -77,6 +84,9 @@ class Nvidia(GpuDriver):
     MODULE = "nvidia"
     LOOKS = (((ECC,), _ecc), ((PERSISTENCE,), _persistence), (nvidia_query.TOPICS, nvidia_query.checks))
     MESSAGES = xid.XID
+    SUPPORTS = supports(
+        LOOKS, MESSAGES, gpudirect="peer memory, DMA-BUF of the open kernel modules; `ib_write_bw --use_cuda`"
+    )
     PEERS = ("nv_mem", "nv_mem_nc", "nvidia-peermem")
     PEER_MODULES = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
     PEER_ADVICE = (
@@ -94,6 +104,15 @@ class Nvidia(GpuDriver):
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return xid.events(lines)
+
+    def alike(self, host: Host, cards: Sequence[Card]) -> str:
+        del cards
+        version = _VERSION.search(host.read(smi.DRIVER))
+        if version is None:
+            raise HostError("understand", smi.DRIVER, None, "it names no version")
+        paths = [f"{_GPUS}/{name}/information" for name in host.names(_GPUS)]
+        bios = {match.group(1) for match in map(_BIOS.search, map(host.read, paths)) if match}
+        return f"{self.MODULE} {version.group(1)}, vbios {', '.join(sorted(bios)) or 'unknown'}"
 
     def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
         del release

@@ -10,8 +10,10 @@ from ansible_collections.mlnode.tuning.tests.unit import cases, nvidia_smi
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
 from mlnode.checks.model import Verdict
+from mlnode.drivers.gpu.nvidia import Nvidia
 from mlnode.drivers.gpu.nvidia_query import TOPICS
 from mlnode.host.system import Finished
+from mlnode.model.errors import HostError
 from mlnode.report.audit import report
 
 from .looking import look, one
@@ -158,6 +160,18 @@ def test_gpus_that_are_alike(node: GpuMachine, name: str, texts: list[str], verd
     assert (str(check.verdict), check.found) == (verdict, found)
 
 
+def test_nodes_are_compared_without_the_tool(node: GpuMachine) -> None:
+    for address, bios in ((FIRST, "96.00.61.00.01"), (SECOND, "96.00.61.00.02")):
+        text = f"Model: \t\t NVIDIA H100 80GB HBM3\nVideo BIOS: \t {bios}\nDevice Minor: \t 0\n"
+        node.put(f"/proc/driver/nvidia/gpus/{address}/information", text)
+    words = "nvidia 570.86.15, vbios 96.00.61.00.01, 96.00.61.00.02"
+    assert Nvidia().alike(node, []) == words
+    assert node.asked == []
+    node.put("/proc/driver/nvidia/version", "NVRM version: none\n")
+    with pytest.raises(HostError, match="it names no version"):
+        Nvidia().alike(node, [])
+
+
 # -- memory that nodes share over NVLink ---------------------------------------------------
 
 
@@ -224,4 +238,4 @@ def test_the_page_shows_what_is_printed(tmp_path: pathlib.Path) -> None:
     assert len(blocks) == 4
     page = PAGE.read_text(encoding="utf-8")
     shown = [block.split()[1].rstrip(",") for block in blocks if block in page]
-    assert shown == ["gpu_answering", "gpu_fabric"]
+    assert shown == ["gpu_answering"]

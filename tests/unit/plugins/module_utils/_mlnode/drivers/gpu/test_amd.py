@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import pathlib
+import re
 import struct
 from typing import Any
 
@@ -225,6 +226,24 @@ def test_messages(node: AmdMachine, text: str, severity: str, found: str) -> Non
     assert (str(check.severity), check.found) == (severity, f"{found}, 10 min ago")
     assert check.verdict in (Verdict.FAIL, Verdict.WARN)
     assert check.advice
+
+
+# -- against the fleet ---------------------------------------------------------------------
+
+
+def test_nodes_are_compared_by_driver_firmware_and_partition(node: AmdMachine) -> None:
+    cards = hardware.topology(node).gpus
+    words = Amd().alike(node, cards)
+    assert re.fullmatch(
+        r"amdgpu 6\.12\.12, vbios 113-M3000100-102, all firmware [0-9a-f]{8}, SPX/NPS1", words
+    )
+    node.put(f"{GPU}/fw_version/mec_fw_version", "0x000000ae\n")
+    assert Amd().alike(node, cards).split(", ")[2] != words.split(", ")[2]
+    node.put(f"{GPU}/current_compute_partition", "CPX\n")
+    assert Amd().alike(node, cards).endswith(", CPX/NPS1, SPX/NPS1")
+    node.unreadable = {f"{GPU}/vbios_version": errno.EIO}
+    with pytest.raises(HostError):
+        Amd().alike(node, cards)
 
 
 # -- files that cannot be read, or say nothing ------------------------------------------------

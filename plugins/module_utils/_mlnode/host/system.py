@@ -102,7 +102,7 @@ def contents(real: str, path: str) -> bytes:
     except OSError as error:
         raise _not_opened(real, path, error) from error
     try:
-        return _all(handle, path)
+        return _all(handle, path, _least(handle, path, real))
     except OSError as error:
         raise HostError("read", path, error.errno) from error
     finally:
@@ -148,18 +148,26 @@ def _unfit(path: str, name: str) -> HostError:
     return HostError("read", path, None, f"it is {name} and not a regular file")
 
 
-def _all(handle: int, path: str) -> bytes:
+def _least(handle: int, path: str, real: str) -> int:
+    """Bytes that a file shows as its size. Raises HostError unless it is a regular file or a mask."""
+    # Files of processes are regular, and show no size (fs/proc/base.c). A node has thousands of them.
+    if real.startswith("/proc/") and "0" <= real[6:7] <= "9":
+        return 0
     status = os.fstat(handle)
     if stat.S_ISCHR(status.st_mode) and status.st_rdev == _NULL:
-        return b""
+        return 0
     if stat.S_ISDIR(status.st_mode):
         raise HostError("read", path, errno.EISDIR)
     if not stat.S_ISREG(status.st_mode):
         raise _unfit(path, _NAMES.get(stat.S_IFMT(status.st_mode), "something else"))
+    return status.st_size
+
+
+def _all(handle: int, path: str, least: int) -> bytes:
     limit = KERNEL_LIMIT if path.startswith(("/proc/", "/sys/")) else LIMIT
     chunks: list[bytes] = []
-    left = limit if status.st_size <= limit else -1  # the size that files of the kernel show means nothing
-    size = max(status.st_size + 1, _CHUNK)
+    left = limit if least <= limit else -1  # the size that files of the kernel show means nothing
+    size = max(least + 1, _CHUNK)
     while left >= 0:
         chunk = os.read(handle, min(size, left + 1))
         if not chunk:

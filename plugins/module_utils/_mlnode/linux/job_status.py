@@ -29,7 +29,7 @@ def text(host: Host, pid: int) -> str:
 def row(host: Host, pid: int, name: str) -> str:
     """Text after a name in the file; empty without this row. Raises HostError."""
     # The kernel spells line ends in the name of a program (fs/proc/array.c: proc_task_name).
-    return text(host, pid).partition(f"\n{name}:")[2].partition("\n")[0].strip(" \t")
+    return f"\n{text(host, pid)}".partition(f"\n{name}:")[2].partition("\n")[0].strip(" \t")
 
 
 def _path(pid: int) -> str:

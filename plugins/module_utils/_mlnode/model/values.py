@@ -52,6 +52,14 @@ def kernel_version(release: str | None) -> tuple[int, int] | None:
     return (int(match.group(1)), int(match.group(2))) if match else None
 
 
+def size(count: int) -> str:
+    """Bytes for people, such as 1.5 GiB."""
+    for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30)):
+        if count >= factor:
+            return f"{count / factor:.4g} {unit}"
+    return f"{count / (1 << 20):.4g} MiB"
+
+
 def tokens(text: str) -> tuple[str, ...]:
     """The words of a value: the kernel prints tabs where people write spaces."""
     return tuple(text.split())

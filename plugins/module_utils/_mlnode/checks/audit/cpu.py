@@ -212,13 +212,9 @@ def _memory(_host: Host, topology: Topology) -> Iterator[Check]:
     empty = [number for number, size in known.items() if size == 0]
     evidence = f"node {cpulist.render(empty)} has none" if empty else "each node has some"
     yield NODE_MEMORY.judged(not empty, evidence, expected="memory at each node with CPUs")
-    amounts = values.grouped({number: _amount(size) for number, size in known.items()})
+    amounts = values.grouped({number: values.size(size << 10) for number, size in known.items()})
     even = min(known.values()) >= _SHARE * max(known.values())
     yield EVEN.judged(even, amounts, expected="the same at each node with CPUs")
-
-
-def _amount(kbytes: int) -> str:
-    return f"{kbytes / (1 << 20):.1f} GiB" if kbytes >= 1 << 20 else f"{kbytes / (1 << 10):.0f} MiB"
 
 
 def _errors(host: Host, _topology: Topology) -> Check:

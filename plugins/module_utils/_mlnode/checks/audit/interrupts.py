@@ -23,6 +23,7 @@ from ...knobs.irq.parse import Rule
 from ...knobs.nics import ports
 from ...knobs.nics.ports import Port
 from ...knobs.summary import Files
+from ...linux import irqs
 from ...linux import ranks as rank_files
 from ...model import cpulist, values
 from ...model.errors import HostError
@@ -39,7 +40,7 @@ IRQS = topic(
     Severity.MEDIUM,
     "one core takes the packets of all queues, they cross sockets, or a rank loses its core to them",
     "core-api/irq/irq-affinity.rst; networking/scaling.rst",
-    source="/proc/irq/*/effective_affinity_list",
+    source=irqs.effective_path("*"),
 )
 
 #: Packets per second, now or on average since the boot: less than a hundredth of the 1.8 to 4.8 million that
@@ -202,19 +203,13 @@ def _nothing(files: Files) -> str:
 
 def _arrives(host: Host, part: KnobFile) -> tuple[int, ...]:
     """CPUs that receive an interrupt; empty if it was not started. Raises HostError."""
-    path = f"/proc/irq/{part.number}/effective_affinity_list"
-    value = host.value(path)
-    if value.unreadable is not None:
-        raise HostError("read", path, None, value.unreadable)
-    text = part.runtime if value.text is None else value.text.strip()
-    try:
-        cpus = cpulist.parse(text)
-    except ValueError as error:
-        raise HostError("understand", path, None, str(error)) from error
-    if value.text is None and len(cpus) > 1:
-        raise HostError(
-            "read", path, None, f"it does not exist, and smp_affinity_list has several CPUs: {text}"
-        )
+    cpus = irqs.effective(host, part.number)
+    if cpus is not None:
+        return cpus
+    cpus = irqs.allowed(host, part.number) or ()
+    if len(cpus) > 1:
+        words = f"it does not exist, and smp_affinity_list has several CPUs: {part.runtime}"
+        raise HostError("read", irqs.effective_path(part.number), None, words)
     return cpus
 
 

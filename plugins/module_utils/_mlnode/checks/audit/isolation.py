@@ -8,7 +8,7 @@ import re
 from typing import Iterator, Sequence
 
 from ...host.host import Host
-from ...linux import cpu_manager, cpusets, daemons
+from ...linux import cpu_manager, cpusets, daemons, irqs
 from ...linux import ranks as rank_files
 from ...model import cpulist, values
 from ...model.errors import HostError
@@ -54,7 +54,7 @@ IRQS = topic(
     "interrupts, and the network work that follows them, take time from the isolated job",
     f"{_KERNEL}; core-api/irq/irq-affinity.rst",
     "move them: irq_affinity with strategy housekeeping, and irqaffinity= of CPUs that are not isolated",
-    "/proc/interrupts",
+    irqs.COUNTS,
 )
 KUBELET = topic(
     "isolated_kubelet",
@@ -232,22 +232,12 @@ def _irqaffinity(host: Host, topology: Topology, isolation: Isolation) -> Iterat
 def _arriving(host: Host, isolation: Isolation) -> Check:
     """Interrupts of devices that have arrived on isolated CPUs, once a second or more on average since boot,
     and still go there. Rarer ones cost a job less than a hundred-thousandth of its time (10 us each)."""
-    lines = host.read(IRQS.source).splitlines()
-    columns = [int(cpu) for cpu in re.findall(r"CPU([0-9]+)", lines[0] if lines else "", re.ASCII)]
-    if not columns:
-        return IRQS.unknown(f"{IRQS.source} has no columns of CPUs")
     uptime = values.number((host.value("/proc/uptime").text or "").partition(".")[0]) or 0
     named, kept = [], 0
-    for line in lines[1:]:
-        fields = line.split(None, len(columns) + 1)
-        irq = values.number(line.partition(":")[0].strip())
-        if irq is None or len(fields) <= len(columns):
-            continue
-        counts = dict(zip(columns, (values.number(field) or 0 for field in fields[1:])))
+    for irq, counts, name in irqs.counted(host):
         if sum(counts.get(cpu, 0) for cpu in isolation.taken) <= uptime:
             continue
-        name = fields[-1].split()[-1] if len(fields) > len(columns) + 1 else ""
-        hit = _effective(host, irq) & isolation.taken
+        hit = isolation.taken & {*(irqs.effective(host, irq) or irqs.allowed(host, irq) or ())}
         if hit and _is_managed(host, irq, name):
             kept += 1
         elif hit:
@@ -263,21 +253,6 @@ def _arriving(host: Host, isolation: Isolation) -> Check:
     evidence = f"{len(named)} on {cpulist.named(cpus)} ({names}); isolated by {words}"
     evidence += f"; {more}" if more else ""
     return IRQS.judged(False, evidence, expected=expected, source=where)
-
-
-def _effective(host: Host, irq: int) -> frozenset[int]:
-    """CPUs of an interrupt. Raises HostError."""
-    for file in ("effective_affinity_list", "smp_affinity_list"):
-        path = f"/proc/irq/{irq}/{file}"
-        value = host.value(path)
-        if value.unreadable is not None:
-            raise HostError("read", path, None, value.unreadable)
-        if value.text:
-            try:
-                return frozenset(cpulist.parse(value.text.strip()))
-            except ValueError as error:
-                raise HostError("understand", path, None, str(error)) from error
-    return frozenset()
 
 
 def _is_managed(host: Host, irq: int, name: str) -> bool:

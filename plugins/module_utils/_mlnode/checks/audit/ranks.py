@@ -17,7 +17,7 @@ from ...host.host import Host
 from ...linux import jobs
 from ...linux import ranks as rank_files
 from ...linux.ranks import Pages, Rank
-from ...model import cpulist
+from ...model import cpulist, values
 from ...model.errors import HostError, listed
 from ...model.record import NamedTuple, replace
 from ...model.setting import Severity
@@ -201,17 +201,13 @@ def _judged(topology: Topology, home: Node, rank: Rank, pages: Pages) -> _Findin
     total, far = sum(on.values()), {node: size for node, size in on.items() if node != home.number}
     if not pages.whole and not _is_far(total, far):
         return _Finding(Verdict.UNKNOWN, f"{rank.label}: not read as a whole")
-    parts = ", ".join(f"{_amount(size)} on node {node}" for node, size in (far or on).items())
+    parts = ", ".join(f"{values.size(size)} on node {node}" for node, size in (far or on).items())
     words = f"{rank.label}: {parts or 'no memory on nodes with CPUs'}" + (
-        f", of {_amount(total)}" if far else ""
+        f", of {values.size(total)}" if far else ""
     )
     if not total:
         return _Finding(Verdict.SKIP, words)
     return _Finding(Verdict.WARN if _is_far(total, far) else Verdict.PASS, words)
-
-
-def _amount(size: int) -> str:
-    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size >> 20} MiB"
 
 
 def _is_far(total: int, far: Mapping[int, int]) -> bool:

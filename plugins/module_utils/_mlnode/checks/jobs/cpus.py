@@ -6,9 +6,8 @@ from __future__ import annotations
 
 from typing import Generator, Iterator, Sequence
 
-from ...knobs.irq import files as irq_files
 from ...knobs.irq import vectors
-from ...linux import cgroup_files, jobs
+from ...linux import cgroup_files, irqs, jobs
 from ...linux.cgroup_files import Line, Quota
 from ...model import cpulist, values
 from ...model.errors import HostError, listed, printable
@@ -302,9 +301,7 @@ def _interrupts(
     """CPUs of a process that the interrupts of its NICs arrive on. A process that may run on all CPUs avoids
     them by itself."""
     topology = node.topology
-    subject = replace(
-        _subject(place, IRQS), target=place.target(processes), source="/proc/irq/*/effective_affinity_list"
-    )
+    subject = replace(_subject(place, IRQS), target=place.target(processes), source=irqs.effective_path("*"))
     for nic in home.nics:
         address = next((known.address for known in topology.nics if known.name == nic), None)
         address = address or next((known.address for known in topology.rdma if known.name == nic), None)
@@ -315,7 +312,15 @@ def _interrupts(
         if queues.problem:
             yield subject.unknown(f"{nic}: {queues.problem}")
             continue
-        arriving = [irq_files.effective(node.host, vector.irq) for vector in queues.queues]
+        try:
+            effective = [irqs.effective(node.host, vector.irq) for vector in queues.queues]
+        except HostError as error:
+            yield subject.unknown(f"{nic}: {error}")
+            continue
+        arriving = [cpus for cpus in effective if cpus is not None]
+        if arriving != effective:
+            yield subject.unknown(f"{nic}: {irqs.effective_path('*')} is missing")
+            continue
         arrives = {cpu for arrival in arriving for cpu in arrival}
         hit = arrives & {*cpus}
         if not arrives:

@@ -16,7 +16,7 @@ from ...topology import numa
 from ..model import Check, Subject, Verdict
 from . import homes, readings, remedy, statuses
 from .homes import Home
-from .model import Node, Place, Process, amount
+from .model import Node, Place, Process
 
 #: Names of values
 _LIMIT, _HIGH, _SWAP_LIMIT, _OWN_SWAPPINESS = OF_GROUP = (
@@ -161,7 +161,7 @@ def _judged(
     the path of a group. Raises HostError."""
     in_use = [(_working_set(node, known, limit), limit) for limit in limits]
     used, limit = max(in_use, key=lambda pair: pair[0] / max(pair[1].amount, 1))
-    evidence = f"{amount(used)} in use of {amount(limit.amount)} by {known.words(limit.group)}"
+    evidence = f"{values.size(used)} in use of {values.size(limit.amount)} by {known.words(limit.group)}"
     good = used < _NEAR * limit.amount
     if good and known.hidden:
         return subject.unknown(f"{evidence}; {known.hidden}")
@@ -210,7 +210,7 @@ def _high(place: Place, node: Node, known: Line) -> Iterator[Check]:
             return
         rises.append((rise.by, rise.before, limit, path))
     count, before, limit, path = max(rises, key=lambda row: row[:2])
-    words = f"{amount(limit.amount)} by {known.words(limit.group)}"
+    words = f"{values.size(limit.amount)} by {known.words(limit.group)}"
     advice = remedy.memory_high(place, limit.group.path)
     if count > 0:
         evidence = f"{words}: exceeded {count} times in {readings.passed(node.host):.2g} s"
@@ -265,9 +265,11 @@ def _swap(place: Place, node: Node, known: Line) -> Iterator[Check]:
         yield subject.unknown(f"memory.swap.current of {counted[0].path} is {counted[1][:60]!r}")
         return
     limit = (
-        "no limit" if least is None else f"a limit of {amount(least.amount)} by {known.words(least.group)}"
+        "no limit"
+        if least is None
+        else f"a limit of {values.size(least.amount)} by {known.words(least.group)}"
     )
-    evidence = f"{amount(used)} of {known.words(counted[0])} in swap; {limit}"
+    evidence = f"{values.size(used)} of {known.words(counted[0])} in swap; {limit}"
     if known.hidden and not used:
         yield subject.unknown(f"{evidence}; {known.hidden}")
         return

@@ -151,14 +151,6 @@ def named(process: JobProcess) -> str:
     return process.name
 
 
-def amount(size: int) -> str:
-    """Bytes for people."""
-    for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30)):
-        if size >= factor:
-            return f"{size / factor:.4g} {unit}"
-    return f"{size / (1 << 20):.4g} MiB"
-
-
 def _number(namespace: str) -> str:
     """4026532471 of net:[4026532471]."""
     return namespace.partition("[")[2].rstrip("]") or namespace

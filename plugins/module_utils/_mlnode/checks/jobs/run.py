@@ -97,17 +97,15 @@ def look(host: Host, given: Mapping[str, Any]) -> Jobs:
     return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
 
 
-#: Fields of a check with words of others
-_TEXTS = ("expected", "found", "source", "advice")
-
-
 def _safely(subject: Part, place: Place, node: Node) -> Iterator[Check]:
     """Checks of one subject; a subject that cannot be read is unknown, with its values, and the others still
     count. Paths of control groups contain any sign."""
     try:
         for check in subject.checks(place, node):
-            texts: dict[str, Any] = {name: printable(getattr(check, name)) for name in _TEXTS}
-            yield replace(check, **texts)
+            yield replace(
+                check, expected=printable(check.expected), found=printable(check.found),
+                source=printable(check.source), advice=printable(check.advice),
+            )  # fmt: skip
     except MlnodeError as error:
         place.lost(subject.values, str(error))
         yield place.subject(subject.name, source="/proc").unknown(printable(str(error)))

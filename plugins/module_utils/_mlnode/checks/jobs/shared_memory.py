@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Iterator
 
 from ...linux.inside import Storage
+from ...model import values
 from ...model.setting import Severity
 from ..model import Check, Subject, Verdict
 from . import ranks, remedy
-from .model import Node, Place, amount
+from .model import Node, Place
 
 NAME = "job_shm"
 PATH = "/dev/shm"  # noqa: S108  # looked at, no file is created
@@ -64,7 +65,7 @@ def _as_declared(place: Place, subject: Subject, storage: Storage, size: int, ev
     less."""
     good = not storage.size or storage.size >= size
     advice = remedy.shm(place, str(size))
-    return subject.judged(good, evidence, expected=f">= {amount(size)}", advice=advice)
+    return subject.judged(good, evidence, expected=f">= {values.size(size)}", advice=advice)
 
 
 def _ranks(place: Place) -> int:
@@ -76,4 +77,4 @@ def _ranks(place: Place) -> int:
 def _words(storage: Storage) -> str:
     if not storage.size:
         return "no limit"
-    return f"{amount(storage.size)}, {amount(storage.free)} of them free"
+    return f"{values.size(storage.size)}, {values.size(storage.free)} of them free"

@@ -10,6 +10,7 @@ from typing import Iterator, Sequence
 
 from ...host.host import Host
 from ...knobs.irq import vectors as irq_vectors
+from ...linux import irqs
 from ...model import cpulist
 from ...model.errors import HostError
 from ...model.record import regex, replace
@@ -24,7 +25,6 @@ NAMES = ("numa_locality", "gpu_distance", "irq_locality")
 _ACROSS = "SYS"
 #: Files that show the NUMA nodes and their CPUs
 _NODE_FILE = regex(re.escape(numa.NODES) + r"/(online|node[0-9]+/cpulist)\Z", re.ASCII)
-_AFFINITY = "/proc/irq/{}/effective_affinity_list"
 
 
 def checks(host: Host, subjects: Subjects) -> Iterator[Check]:
@@ -172,7 +172,7 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) ->
     evidence += f": IRQ {cpulist.render(outside)}" if outside else ""
     subject = replace(
         subject,
-        source=_AFFINITY.format("*"),
+        source=irqs.effective_path("*"),
         expected=f"on the CPUs of NUMA node {home.number} ({cpulist.render(home.cpus)})",
         advice="declare irq_affinity with strategy spread for this NIC",
         bad=Verdict.WARN,
@@ -183,11 +183,7 @@ def _interrupts(host: Host, subjects: Subjects, card: Card, subject: Subject) ->
 
 def _cpus(host: Host, irq: int) -> tuple[int, ...]:
     """CPUs that receive an interrupt. Raises HostError."""
-    path = _AFFINITY.format(irq)
-    try:
-        cpus = cpulist.parse(host.read(path).strip())
-    except ValueError as error:
-        raise HostError("understand", path, None, str(error)) from error
+    cpus = irqs.effective(host, irq)
     if not cpus:
-        raise HostError("understand", path, None, "it names no CPU")
+        raise HostError("understand", irqs.effective_path(irq), None, "it names no CPU")
     return cpus

@@ -11,6 +11,7 @@ from typing import Sequence
 
 from ...engine.answers import Answers
 from ...host.host import Host
+from ...linux import irqs
 from ...model import cpulist, values
 from ...model.errors import HostError
 from ...model.setting import KnobFile, Value, Write
@@ -92,12 +93,12 @@ def follow(host: Host, all_files: Sequence[Files]) -> None:
     late: dict[int, tuple[int, ...]] = {}
     for part in (part for files in all_files for part in files.parts):
         if part.runtime == part.want:
-            arrives = effective(host, part.number)
+            arrives = _effective(host, part.number)
             if arrives and arrives != (int(part.want),):
                 late[part.number] = arrives
     busy = _arriving(host, late) if late else set()
     # The counted interrupt may itself have moved it. Only those that are still on the old CPU are late.
-    late = {irq: cpus for irq, cpus in late.items() if effective(host, irq) == cpus}
+    late = {irq: cpus for irq, cpus in late.items() if _effective(host, irq) == cpus}
     for files in all_files:
         here = {part.number for part in files.parts} & {*late}
         files.parts = [
@@ -110,12 +111,12 @@ def follow(host: Host, all_files: Sequence[Files]) -> None:
             files.note(f"interrupts that the kernel keeps to itself: {files.managed}")
 
 
-def effective(host: Host, irq: int) -> tuple[int, ...]:
-    """CPUs on which an interrupt arrives; empty if the kernel does not show them or it has no handler."""
+def _effective(host: Host, irq: int) -> tuple[int, ...] | None:
+    """None if that is not known: the setting itself is right then."""
     try:
-        return cpulist.parse(host.value(f"/proc/irq/{irq}/effective_affinity_list").text or "")
-    except ValueError:
-        return ()
+        return irqs.effective(host, irq)
+    except HostError:
+        return None
 
 
 def _arriving(host: Host, late: dict[int, tuple[int, ...]]) -> set[int]:
@@ -127,24 +128,12 @@ def _arriving(host: Host, late: dict[int, tuple[int, ...]]) -> set[int]:
 
 
 def _counts(host: Host, late: dict[int, tuple[int, ...]]) -> dict[int, int]:
-    """Arrivals of each late interrupt on its old CPUs. The header of /proc/interrupts lists the CPUs of the
-    columns, the online ones.
-    """
-    lines = (host.value("/proc/interrupts").text or "").splitlines()
-    columns = (
-        {cpu: at for at, cpu in enumerate(re.findall(r"CPU([0-9]+)", lines[0], re.ASCII))} if lines else {}
-    )
-    counts: dict[int, int] = {}
-    for line in lines[1:]:
-        name, _colon, rest = line.partition(":")
-        irq = values.number(name)
-        if irq is None or irq not in late:
-            continue
-        numbers = rest.split(None, len(columns))
-        wanted = [columns[str(cpu)] for cpu in late[irq] if str(cpu) in columns]
-        cells = [numbers[at] for at in wanted if at < len(numbers)]
-        counts[irq] = sum(values.number(cell) or 0 for cell in cells)
-    return counts
+    """Arrivals of each late interrupt on its old CPUs; empty if they are not known."""
+    try:
+        rows = [*irqs.counted(host, only=late)]
+    except HostError:
+        return {}
+    return {row.irq: sum(row.counts.get(cpu, 0) for cpu in late[row.irq]) for row in rows}
 
 
 # -- queues --------------------------------------------------------------------------------

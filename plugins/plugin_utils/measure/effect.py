@@ -102,7 +102,7 @@ class Effect:
     def _lease(self, change: float) -> int:
         """Seconds. The state is the same in up to two phases, and a node renews its lease as it changes.
         change: seconds of a change of all nodes. Raises MeasureError."""
-        least = math.ceil(2 * self._phase_seconds + change)
+        least = math.ceil(2 * max(0.0, self._phase_seconds) + change)
         given = self._given["effect_lease"]
         if given is not None and given < least:
             raise MeasureError(

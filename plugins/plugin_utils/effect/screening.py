@@ -21,7 +21,7 @@ from .student import quantile
 
 #: Part of all experiments that find an area without effect, of all areas together, as each test counts it. At
 #: most 5 of 100 are promised. Later steps of the test, and curves that are taken out by chance, add the rest:
-#: 4.96 of 100 in 900,000 experiments with the noise of tests/simulation/test_screening.py.
+#: 4.96 of 100 in 900,000 experiments of the same model in NumPy, with the noise of tests/simulation.
 OUTSIDE = 0.0475
 #: Part of equal experiments that would miss an effect as large as `seen`
 MISSED = 0.05

@@ -103,8 +103,6 @@ class Effect:
     def _lease(self, change: float) -> int:
         """Seconds. A node renews its lease as it changes, and its state may be the same in several phases.
         change: seconds of a change of all nodes. Raises MeasureError."""
-        """Seconds. A node renews its lease as it changes, and its state may be the same in several phases.
-        change: seconds of a change of all nodes. Raises MeasureError."""
         same = max((len([*phases]) for _state, phases in itertools.groupby(self._sequence)), default=1)
         least = math.ceil(same * max(0.0, self._phase_seconds) + change)
         given = self._given["effect_lease"]

@@ -138,7 +138,8 @@ def test_areas_that_help_and_harm_are_told_apart_and_all_is_put_back(
     assert list(verdicts.items())[:2] == [("limits", "harms"), ("thp", "helps")]
     assert {verdicts["sysctl"], verdicts["cpu"]} <= {"no difference", "not decided"}
     assert (
-        "left out: nccl: is unsupported on these nodes (nccl.variables: no NCCL); boot: needs a boot" in said
+        "left out: nccl: is unsupported on these nodes (nccl.variables: no NCCL) left out: boot: needs"
+        in said
     )
     # The last line is of the way back.
     *phases, last = made.phases()
@@ -176,7 +177,7 @@ def test_check_mode_has_the_plan_and_changes_nothing(tmp_path: pathlib.Path) -> 
     assert status == 0, said
     assert "compares thp, sysctl, limits on 1 node. 3 areas in 16 phases: the effect of each area is" in said
     assert (
-        "left out: cpu: needs a boot; nccl: is unsupported on these nodes (nccl.variables: no NCCL); boot:"
+        "left out: cpu: needs a boot left out: nccl: is unsupported on these nodes (nccl.variables: no"
         in said
     )
     planned = re.findall(r" phase [0-9]+: ((?:[a-z, ](?!phase))*)", said)

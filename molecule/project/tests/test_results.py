@@ -17,6 +17,19 @@ ROOT = pathlib.Path(os.environ["MOLECULE_PROJECT_DIRECTORY"])
 SCRIPT = "collections/ansible_collections/mlnode/tuning/scripts/mlnode-results"
 NODES = ["gpu001.example", "gpu002.example", "gpu003.example"]
 PAIR = NODES[:2]
+#: Files of this collection on a node, and their content
+KEPT = "cd /etc; find . /usr/local/bin -path '*mlnode*' | sort; cat */*mlnode*.conf mlnode/declared.d/* 2>&1"
+LEASE = "/var/lib/mlnode/lease.json"
+#: A measurement that is killed, and for which a node waits no longer than necessary
+JOB = {
+    "effect_kinds": ["command"],
+    "effect_command": "sleep 8",
+    "effect_timeout": 9,
+    "effect_warmups": 0,
+    "effect_settle": 0,
+    "effect_lease": 60,
+    "campaign_allow": ["busy"],
+}
 #: A link that a busy machine fills evenly, too
 LINK = "rate 100mbit burst 32k latency 50ms"
 
@@ -93,6 +106,28 @@ def test_an_effect_is_measured_over_apply_and_revert(walk):
     assert result["lost"] == {"A": 0, "B": 0}
     assert all(value > 0 for pair in result["pairs"] for value in pair["values"])
     assert "All nodes are put back to their state before the run." in said, done.output
+
+
+def test_a_node_restores_itself_after_its_controller_was_killed(walk):
+    """Killed in the second phase, and so in the other state than the node was found in."""
+    before = walk.run(KEPT, "gpu001#").output
+    job = {**JOB, "node_layers": ["boot"]}
+    play = f"ansible-playbook mlnode.tuning.effect --limit gpu001.example -e '{json.dumps(job)}'"
+    wait = "until grep -q 'phase 2 of' killed.log || ! kill -0 $!; do sleep 0.2; done; sleep 2"
+    walk.run(f"{play} > killed.log 2>&1 & {wait}; kill -KILL $!")
+
+    there = walk.run(KEPT, "gpu001#").output
+    refused = walk.run("mlnode revert || python3 -IS /var/lib/mlnode/lease-agent revert", "gpu001#")
+    ended = walk.run(f"for _ in $(seq 180); do test -e {LEASE} || exit 0; sleep 1; done; exit 1", "gpu001#")
+
+    said = (walk.folder / "killed.log").read_text(encoding="utf-8")
+    assert there != before, said
+    assert "effect.yml alternates the state of this node" in refused.output
+    assert ended.status == 0, said
+    assert walk.run(KEPT, "gpu001#").output == before
+    again = walk.run(f"{play} -e effect_put_back=true")
+    assert again.status == 0, again.output
+    assert "its controller did not go on within 60 s: the old values are back" in again.output
 
 
 def test_nothing_is_left_on_a_node(walk, host):

@@ -71,7 +71,7 @@ DECLARED: dict[str, Any] = {
 }
 
 #: Only what these tests declare is compared.
-NOTHING = {"nccl.variables": {"status": "unsupported"}}
+NOTHING = {"nccl.variables": {"status": "unsupported", "reason": "no NCCL"}}
 
 
 class Made:
@@ -137,7 +137,10 @@ def test_areas_that_help_and_harm_are_told_apart_and_all_is_put_back(
     verdicts = {area["area"]: area["verdict"] for area in result["areas"]}
     assert list(verdicts.items())[:2] == [("limits", "harms"), ("thp", "helps")]
     assert {verdicts["sysctl"], verdicts["cpu"]} <= {"no difference", "not decided"}
-    assert "left out: nccl: changes nothing on these nodes; boot: needs a boot" in said
+    assert (
+        "left out: nccl: is unsupported on these nodes (nccl.variables: no NCCL) left out: boot: needs"
+        in said
+    )
     # The last line is of the way back.
     *phases, last = made.phases()
     assert {key for key in last if last} == {*made.found}
@@ -173,7 +176,10 @@ def test_check_mode_has_the_plan_and_changes_nothing(tmp_path: pathlib.Path) -> 
 
     assert status == 0, said
     assert "compares thp, sysctl, limits on 1 node. 3 areas in 16 phases: the effect of each area is" in said
-    assert "left out: cpu: needs a boot; nccl: changes nothing on these nodes; boot: needs a boot" in said
+    assert (
+        "left out: cpu: needs a boot left out: nccl: is unsupported on these nodes (nccl.variables: no"
+        in said
+    )
     planned = re.findall(r" phase [0-9]+: ((?:[a-z, ](?!phase))*)", said)
     assert len(planned) == 16
     assert {name for phase in planned for name in phase.split(", ")} >= {"thp", "sysctl", "limits"}
@@ -185,7 +191,7 @@ def test_check_mode_has_the_plan_and_changes_nothing(tmp_path: pathlib.Path) -> 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to compare": (
         {"effect_by": ["boot", "nccl", "thp"]},
-        "got thp (boot needs a boot; nccl changes nothing on these nodes); declare one alone, and measure it",
+        "got thp (boot needs a boot; nccl is unsupported on these nodes (nccl.variables: no NCCL)); declare",
     ),
     "too few phases": (
         {"effect_phases": 7},

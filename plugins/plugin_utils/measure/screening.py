@@ -29,11 +29,12 @@ ALL = "area"
 #: Areas that a running kernel keeps: it reads its command line at boot, and a loaded module stays loaded
 _AT_BOOT = ("boot", "modules")
 
-#: Reasons for an area to be left out
-NEEDS_BOOT, NOTHING = "needs a boot", "changes nothing on these nodes"
+#: Reason for an area to be left out
+NEEDS_BOOT = "needs a boot"
 
-#: Statuses of settings that the node cannot have, and of settings that are not in force
-_LACKS = ("unsupported", "refused", "managed", "unknown")
+#: Statuses of settings that are not compared, the first one the most urgent to know
+_LACKS = ("unknown", "refused", "managed", "unsupported")
+#: Statuses of declared settings that are not in force
 _NOT_IN_FORCE = ("drifted", "pending_reboot", "refused", "unknown")
 
 #: Options of an effect that a fixed number of phases has no use for
@@ -106,9 +107,7 @@ class Screening(Effect):
             if waiting - _waiting(others) or any(area in _AT_BOOT for _node, _part, area, _key in own):
                 self._left_out[name] = NEEDS_BOOT
             elif not self._settings[name]:
-                problem = next((row for row in own.values() if row["reason"]), None)
-                why = f" ({problem['key']}: {problem['reason']})" if problem else ""
-                self._left_out[name] = f"{NOTHING}{why}"
+                self._left_out[name] = _why([*own.values()])
 
     def _add(self, phase: int) -> str:
         """Name of a phase's state."""
@@ -222,6 +221,17 @@ def _rows(answers: Answers) -> _Rows:
 def _waiting(answers: Answers) -> set[tuple[str, int, str]]:
     """Areas that wait for a boot."""
     return {(name, number, area) for name, number, area, about in _parts(answers) if about["reboot_required"]}
+
+
+def _why(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Reason for an area to be left out, none of whose settings differs."""
+    if not rows:
+        return "has no settings on these nodes"
+    lacking = [row for row in rows if row["status"] in _LACKS]
+    if not lacking:
+        return "changes nothing on these nodes"
+    row = min(lacking, key=lambda row: _LACKS.index(row["status"]))
+    return f"is {row['status']} on these nodes ({row['key']}: {row['reason']})"
 
 
 def _differs(row: Mapping[str, Any], found: str) -> bool:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An inference server over HTTP and its clients, over the loopback interface.
 
-`storm`: many clients connect while the server computes for 0.2 s. Prints `seconds` until the last answer, and
+`storm`: many clients connect while the server computes. Prints `seconds` until the last answer, and
 `latency_ms` of each request from its connection on.
 `stream`: a client reads an answer slower than the server computes it. Prints `age_ms`: the time from the
 computation of each part to its arrival.
@@ -20,7 +20,7 @@ import socket
 import struct
 import time
 
-#: Seconds in which the server computes and accepts no connection
+#: Seconds after the last client during which the server still computes and accepts no connection
 COMPUTES = 0.2
 
 #: Bytes of a part of a stream, about the logits of 32 Ki tokens of a vocabulary in 16 bits
@@ -42,6 +42,7 @@ def serve(server: socket.socket) -> None:
         with peer:
             path = peer.recv(1000).split()[1:2]
             if path == [b"/compute"]:
+                peer.recv(1)  # The storm is over.
                 time.sleep(COMPUTES)
             try:
                 peer.sendall(HEAD)
@@ -68,7 +69,8 @@ def storm(port: int, clients: int) -> dict[str, object]:
             client = socket.socket()
             client.setblocking(False)
             client.connect_ex(("127.0.0.1", port))
-            waiting.register(client, selectors.EVENT_WRITE, time.monotonic())
+            waiting.register(client, requested(client), time.monotonic())
+        busy.close()
         latencies: list[float] = []
         while len(latencies) < clients:
             ready = waiting.select(PATIENCE)
@@ -80,13 +82,21 @@ def storm(port: int, clients: int) -> dict[str, object]:
     return {"seconds": seconds, "latency_ms": latencies}
 
 
+def requested(client: socket.socket) -> int:
+    """The event to wait for next. A client that is not connected yet sends its request later."""
+    try:
+        client.sendall(request("/"))
+    except BlockingIOError:
+        return selectors.EVENT_WRITE
+    return selectors.EVENT_READ
+
+
 def answered(waiting: selectors.BaseSelector, key: selectors.SelectorKey, events: int) -> list[float]:
     """Milliseconds of this request if it has its answer. A connected client sends its request."""
     client = key.fileobj
     assert isinstance(client, socket.socket)
     if events & selectors.EVENT_WRITE:
-        client.sendall(request("/"))
-        waiting.modify(client, selectors.EVENT_READ, key.data)
+        waiting.modify(client, requested(client), key.data)
         return []
     if not client.recv(1000).startswith(HEAD[:12]):
         raise SystemExit("expected an answer with status 200")
@@ -116,7 +126,7 @@ def stream(port: int, seconds: float) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure an inference server.")
     parser.add_argument("load", choices=["storm", "stream"])
-    parser.add_argument("--clients", type=int, default=6000, help="of the storm")
+    parser.add_argument("--clients", type=int, default=5000, help="of the storm")
     parser.add_argument("--seconds", type=float, default=4.0, help="of the stream")
     given = parser.parse_args()
     with socket.create_server(("127.0.0.1", 0), backlog=65535) as server:

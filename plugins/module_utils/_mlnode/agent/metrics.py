@@ -35,9 +35,9 @@ from .node import Survey, survey
 from .registry import KINDS
 from .waivers import Waiver
 
-#: Series of a node without drift and with each area of this library: the three states of 17 areas, and 11
+#: Series of a node without drift and with each area of this library: the three states of 18 areas, and 11
 #: others. Drifted settings that are listed.
-SERIES, LISTED = 62, 20
+SERIES, LISTED = 65, 20
 
 #: A run that holds the lock changes the checked values: wait for it, within the time limit of the service
 _WAIT_SECONDS, _POLL_SECONDS = 240.0, 0.2

@@ -23,6 +23,7 @@ from ansible.executor.process import worker as ansible_worker
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task import Task
+from ansible.plugins.loader import connection_loader
 from ansible.template import Templar
 from ansible.utils.display import Display
 from ansible.utils.multiprocessing import context as forking
@@ -55,6 +56,13 @@ _KEYWORDS = (
 
 #: Replaces the answer of a node that failed or was unreachable earlier in the run
 _LOST: Mapping[str, Any] = {"failed": True, "msg": "failed earlier in this run"}
+
+#: Options of ssh that end a connection after a minute of silence: a measurement of hours would not notice
+#: the death of its node. It is a connection of its own: a shared one has the options of its first user.
+_NOTICE = "-o ControlPath=none -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
+
+#: Variable of the options of ssh
+_SSH = "ansible_ssh_common_args"
 
 #: Seconds between two checks whether the controller still runs
 _LOOK = 1.0
@@ -138,7 +146,7 @@ class Fleet:
     ) -> dict[str, dict[str, Any]]:
         """The answer of each node: the task's result, or `failed` with the reason in `msg`. wanted: a
         field of every complete answer. A node without it is asked once more, and its last answer counts.
-        together: the first failure ends all other calls."""
+        together: the first failure ends all other calls, also the death of a node during its call."""
         answers = self._asked(calls, together)
         again = {name: calls[name] for name in calls if wanted and wanted not in answers[name]}
         return {**answers, **self._asked(again)}
@@ -155,7 +163,7 @@ class Fleet:
         with self._ending():
             while waiting or self._running:
                 while waiting and len(self._running) < self.forks:
-                    self._start(*waiting.pop())
+                    self._start(*waiting.pop(), together)
                 answers.update(self._answered())
                 self._verify_controller()
                 failed = next((name for name in answers if together and _is_lost(answers[name])), None)
@@ -167,7 +175,7 @@ class Fleet:
                     self._end()
         return {name: answers[name] for name in calls}
 
-    def _start(self, name: str, call: Call) -> None:
+    def _start(self, name: str, call: Call, together: bool) -> None:
         own, host = self._own, self._host(name)
         task = call.task or self._loaded(Task, {
             "name": f"{self._task.get_name()} ({call.module.rpartition('.')[2]})",
@@ -176,10 +184,11 @@ class Fleet:
             "vars": self._vars,
             **self._keywords(call.keywords),
         })  # fmt: skip
+        known = self._known(host, task)
         receiver, sender = forking.Pipe(duplex=False)
         process = _Worker(
             final_q=_Queue(own._final_q, sender),
-            task_vars={**self._known(host, task), **self.own.get(name, {})},
+            task_vars={**(noticed(known) if together else known), **self.own.get(name, {})},
             host=host,
             task=task,
             play_context=own._play_context,
@@ -301,6 +310,18 @@ class Fleet:
             running.process.terminate()
         while self._running:
             self._running.popitem()[1].end()
+
+
+def noticed(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Variables of a node, with options of ssh that notice its death. Other connections ignore them."""
+    given = variables.get(_SSH) or context.CLIARGS.get("ssh_common_args")
+    if not given:
+        # In ansible.cfg or the environment, which a variable replaces; known once the plugin is loaded
+        connection_loader.get("ssh", class_only=True)
+        given = constants.config.get_config_value(
+            "ssh_common_args", plugin_type="connection", plugin_name="ssh"
+        )
+    return {**variables, _SSH: f"{given or ''} {_NOTICE}".strip()}
 
 
 def _is_lost(answer: Mapping[str, Any]) -> bool:

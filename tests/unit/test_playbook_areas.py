@@ -77,16 +77,18 @@ NOTHING = {"nccl.variables": {"status": "unsupported", "reason": "no NCCL"}}
 class Made:
     """One or more nodes, found as declared or as before the first run."""
 
-    def __init__(self, folder: pathlib.Path, names: str = "a", found: str = "declared", **given: Any) -> None:
+    def __init__(
+        self, folder: pathlib.Path, names: str = "a", original: str = "declared", **given: Any
+    ) -> None:
         self.folder, self.names = folder, names
         own = folder / "own.yml"
         own.write_text(json.dumps(DECLARED), encoding="utf-8")
-        self.site = effect_site.bare(folder, {name: {"node_profile": str(own)} for name in names}, found)
+        self.site = effect_site.bare(folder, {name: {"node_profile": str(own)} for name in names}, original)
         call = self.site.plugins / "plugin_utils/agent_call.py"
         call.write_text(f"{call.read_text(encoding='utf-8')}{AREAS}", encoding="utf-8")
-        self.found = self.settings() if found == "declared" else {}
+        self.original = self.settings() if original == "declared" else {}
         for name in names:
-            (folder / name / "applied").write_text(json.dumps(self.found), encoding="utf-8")
+            (folder / name / "applied").write_text(json.dumps(self.original), encoding="utf-8")
             (folder / name / "given").write_text(json.dumps({"rows": NOTHING, **given}), encoding="utf-8")
             (folder / name / "phases").touch()
         (folder / "job.py").write_text(JOB, encoding="utf-8")
@@ -97,7 +99,7 @@ class Made:
         return {f"{area}.{key}": area for area, keys in spec.items() for key in keys}
 
     def play(self, *words: str, **given: Any) -> tuple[int, str, dict[str, Any]]:
-        """Exit status, output and document. All nodes are as they were found."""
+        """Exit status, output and document. All nodes are as before it."""
         command = [sys.executable, str(self.folder / "job.py"), str(self.folder / self.names[0])]
         out = self.folder / "out"
         metric = {"name": "rate", "unit": "1/s", "better": "higher", "json": "rate"}
@@ -109,7 +111,7 @@ class Made:
         status, said = self.site.play(*words, playbook="playbooks/effect.yml", **options)
         for name in self.names:
             after = json.loads((self.folder / name / "applied").read_text(encoding="utf-8"))
-            assert after == self.found, said
+            assert after == self.original, said
         assert not [*out.glob("unfinished/*")]
         paths = [*out.glob("effect-*.json")]
         document = json.loads(paths[0].read_text(encoding="utf-8")) if paths else {}
@@ -124,11 +126,11 @@ class Made:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("found", ["declared", "reverted"])
+@pytest.mark.parametrize("original", ["declared", "reverted"])
 def test_areas_that_help_and_harm_are_told_apart_and_all_is_put_back(
-    tmp_path: pathlib.Path, found: str
+    tmp_path: pathlib.Path, original: str
 ) -> None:
-    made = Made(tmp_path, found=found)
+    made = Made(tmp_path, original=original)
 
     status, said, document = made.play()
 
@@ -143,13 +145,13 @@ def test_areas_that_help_and_harm_are_told_apart_and_all_is_put_back(
     )
     # The last line is of the way back.
     *phases, last = made.phases()
-    assert {key for key in last if last} == {*made.found}
+    assert {key for key in last if last} == {*made.original}
     compared = document["effect"]["areas"]
     for applied, planned in zip(phases, document["effect"]["phases"]):
         areas = {key.partition(".")[0] for key in applied}
         assert areas & {*compared} == {*planned}
-        # Other areas stay as declared, and areas that need a boot as they were found.
-        assert areas - {*compared} == {"nccl", *(["boot"] if found == "declared" else [])}
+        # Other areas stay as declared, and areas that need a boot as before the run.
+        assert areas - {*compared} == {"nccl", *(["boot"] if original == "declared" else [])}
 
 
 @pytest.mark.long
@@ -170,7 +172,7 @@ def test_harm_fails_the_run_if_asked_for(tmp_path: pathlib.Path) -> None:
 
 
 def test_check_mode_has_the_plan_and_changes_nothing(tmp_path: pathlib.Path) -> None:
-    made = Made(tmp_path, found="reverted", boots=["cpu"])
+    made = Made(tmp_path, original="reverted", boots=["cpu"])
 
     status, said, _document = made.play("--check")
 

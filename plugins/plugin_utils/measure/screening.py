@@ -234,12 +234,12 @@ def _why(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"is {row['status']} on these nodes ({row['key']}: {row['reason']})"
 
 
-def _differs(row: Mapping[str, Any], found: str) -> bool:
-    """False if the node cannot have the setting, or has had its value before the first run. found: the state
-    before this run."""
+def _differs(row: Mapping[str, Any], original: str) -> bool:
+    """False if the node cannot have the setting, or has had its value before the first run. original:
+    the state before this run."""
     if row["status"] != "ok":
         return row["status"] not in _LACKS
     if row["origin"] is None or row["runtime"] is None:
         # It is in force, and its earlier value is unknown.
-        return found == DECLARED
+        return original == DECLARED
     return not values.same(row["origin"], row["runtime"])

@@ -97,7 +97,7 @@ def test_interactions_in_another_design_are_named_with_their_share(
         assert abs(pairs[0][2]) == pytest.approx(most)
         for first, second, share in pairs:
             assert area not in (first, second)
-            both = [one * other for one, other in zip(columns[first], columns[second])]
+            both = [sign * other for sign, other in zip(columns[first], columns[second])]
             assert dot(columns[area], both) == pytest.approx(share * phases)
 
 

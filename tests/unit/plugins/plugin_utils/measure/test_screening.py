@@ -63,7 +63,7 @@ def row(status: str, origin: str | None = "0", runtime: str | None = "1") -> dic
 
 
 @pytest.mark.parametrize(
-    ("setting", "found", "differs"),
+    ("setting", "original", "differs"),
     [
         (row("drifted"), "reverted", True),
         (row("ok"), "declared", True),
@@ -78,9 +78,9 @@ def row(status: str, origin: str | None = "0", runtime: str | None = "1") -> dic
     ],
 )
 def test_settings_that_differ_from_before_the_first_run(
-    setting: dict[str, str | None], found: str, differs: bool
+    setting: dict[str, str | None], original: str, differs: bool
 ) -> None:
-    assert screening._differs(setting, found) is differs
+    assert screening._differs(setting, original) is differs
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ansible_collections.mlnode.tuning.plugins.doc_fragments.declaration import 
     ModuleDocFragment as Declaration,
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.agent import registry
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import argument_spec, schema
 
 
 class ModuleDocFragment:
@@ -37,7 +37,7 @@ def _module(area: str) -> str:
         yaml.safe_load, (Declaration.DOCUMENTATION, Declaration.ATTRIBUTES, Declaration.GROUP)
     )
     table = registry.options(area)
-    arguments = schema.argument_spec(table)
+    arguments = argument_spec.of_area(table)
     options = dict(_documented(name, table[name], arguments[name]) for name in table)
     return json.dumps({
         **shared,

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Protocol
 from ansible.module_utils.basic import AnsibleModule
 
 from ._mlnode.host.host import Host, Mounts
-from ._mlnode.model import schema
+from ._mlnode.model import argument_spec
 from ._mlnode.model.errors import MlnodeError, paragraphs
 from ._mlnode.model.schema import Table
 
@@ -27,7 +27,7 @@ class Look(Protocol):
 
 def run(name: str, look: Look) -> None:
     """Be the module of that name."""
-    module = AnsibleModule(argument_spec=schema.argument_spec(look.OPTIONS), supports_check_mode=True)
+    module = AnsibleModule(argument_spec=argument_spec.of_area(look.OPTIONS), supports_check_mode=True)
     try:
         result = look.answer(Host(mounts=look.MOUNTS), module.params, module.check_mode)
     except MlnodeError as error:

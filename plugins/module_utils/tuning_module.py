@@ -15,14 +15,16 @@ from ._mlnode.engine.kind import AGENT_FAULT, AGENT_IMAGE_FAULT, AGENT_PENDING, 
 from ._mlnode.host import places, trust
 from ._mlnode.host.host import Host
 from ._mlnode.host.places import AGENT_COMMAND
-from ._mlnode.model import schema
+from ._mlnode.model import argument_spec
 from ._mlnode.model.errors import HostError, MlnodeError
 from ._mlnode.model.setting import Layer
 
 
 def run(kind: Kind) -> None:
     """All of a module of one area that has the options of its kind and no others."""
-    declare(AnsibleModule(argument_spec=schema.module_spec(kind.OPTIONS), supports_check_mode=True), kind)
+    declare(
+        AnsibleModule(argument_spec=argument_spec.of_module(kind.OPTIONS), supports_check_mode=True), kind
+    )
 
 
 def declare(module: AnsibleModule, kind: Kind, confirm_seconds: int | None = None) -> None:

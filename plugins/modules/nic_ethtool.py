@@ -128,12 +128,12 @@ from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine impor
 )
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import schema as nic_schema
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic.kind import kind as nic
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import schema
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model import argument_spec
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import paragraphs
 
 
 def main() -> None:
-    arguments = {**schema.module_spec(nic.OPTIONS), **nic_schema.CONFIRM}
+    arguments = {**argument_spec.of_module(nic.OPTIONS), **nic_schema.CONFIRM}
     module = AnsibleModule(argument_spec=arguments, supports_check_mode=True)
     seconds = module.params["confirm_seconds"]
     wrong = nic_schema.wrong_seconds(seconds)

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.confirmed import Con
 from ..module_utils._mlnode.agent import registry
 from ..module_utils._mlnode.agent.archive import INTERPRETER
 from ..module_utils._mlnode.knobs.nic import schema as nic_schema
-from ..module_utils._mlnode.model import schema
+from ..module_utils._mlnode.model import argument_spec
 
 #: Module → its options that are not declared
 _MORE: dict[str, dict[str, dict[str, Any]]] = {"nic_ethtool": nic_schema.CONFIRM}
@@ -27,7 +27,7 @@ class AreaView(ConfirmedAction):
         if self._task.async_val:
             return self._module(variables)
         more = _MORE.get(module, {})
-        checked = ArgumentSpecValidator({**schema.module_spec(registry.options(area)), **more}).validate(
+        checked = ArgumentSpecValidator({**argument_spec.of_module(registry.options(area)), **more}).validate(
             dict(self._task.args)
         )
         given = checked.validated_parameters
@@ -35,7 +35,7 @@ class AreaView(ConfirmedAction):
         if checked.error_messages or not given["layers"] or nic_schema.wrong_seconds(seconds):
             return self._module(variables)  # it reports what is wrong
         options = {
-            **{name: given[name] for name in schema.DECLARATION},
+            **{name: given[name] for name in argument_spec.DECLARATION},
             "areas": {area: {name: given[name] for name in registry.options(area)}},
             "profile": {},
             "selected": [area],

@@ -10,7 +10,7 @@ import importlib
 from typing import Any, Mapping
 
 from ..host.host import Host
-from ..model import schema
+from ..model import argument_spec, schema
 from ..model.errors import MlnodeError, paragraphs
 from ..model.schema import Option
 
@@ -33,7 +33,7 @@ def answer(host: Host, module: str, given: Mapping[str, Any], dry: bool) -> dict
     if module not in MODULES:
         raise ValueError(f"module is {module!r}")
     look: Any = importlib.import_module(f"{__name__.rpartition('.agent.')[0]}.{MODULES[module]}")
-    spec = schema.argument_spec(look.OPTIONS)
+    spec = argument_spec.of_area(look.OPTIONS)
     try:
         options = schema.value(module, Option("dict", suboptions=look.OPTIONS), given)
         every = {name: options.get(name, about.get("default")) for name, about in spec.items()}

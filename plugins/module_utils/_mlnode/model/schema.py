@@ -8,13 +8,12 @@ as V(value) and C(code). The parser of an area checks the rest, such as mutually
 
 from __future__ import annotations
 
-import math
 import re
 from collections import abc
 from types import MappingProxyType
 from typing import Any, Callable, Collection, Dict, Iterable, Iterator, Mapping, Pattern, Sequence
 
-from . import cpulist, strict_json
+from . import cpulist, scalars, strict_json
 from .errors import DeclarationError
 from .record import NamedTuple, regex
 from .setting import Severity
@@ -97,13 +96,7 @@ class Option(NamedTuple):
 
 Table = Mapping[str, Option]
 
-#: JSON has numbers of any size; no kernel value is wider than 64 bits (strict_json.py)
-_WIDEST = (1 << 64) - 1
-_NUMBER = regex(r"-?[0-9]{1,20}\Z", re.ASCII)
 _ANY = regex("")
-#: As Ansible reads them (ansible.module_utils.parsing.convert_bool)
-_TRUE = ("y", "yes", "on", "1", "true", "t")
-_FALSE = ("n", "no", "off", "0", "false", "f")
 
 
 def guards(names: Collection[str], text: str) -> Option:
@@ -163,66 +156,6 @@ def word_or_number(
     return Form(either, f"{words} or a number from 0 to {most}", read)
 
 
-# -- argument specs ------------------------------------------------------------------------
-
-
-#: Reaction if the kernel or a device has no such setting
-ON_UNSUPPORTED = ("fail", "warn", "ignore")
-
-#: Options of every module that declares one area; documented in doc_fragments/declaration.py
-DECLARATION: dict[str, dict[str, Any]] = {
-    "name": {"type": "str", "default": "default"},
-    "layers": {
-        "type": "list",
-        "elements": "str",
-        "choices": ["runtime", "boot"],
-        "default": ["runtime", "boot"],
-    },
-    "on_unsupported": {"type": "str", "choices": [*ON_UNSUPPORTED], "default": "warn"},
-}
-
-
-def argument_spec(table: Table) -> dict[str, dict[str, Any]]:
-    """Argument spec of the options of an area, as AnsibleModule takes it."""
-    return {name: _argument(option) for name, option in table.items()}
-
-
-def module_spec(table: Table) -> dict[str, dict[str, Any]]:
-    """Argument spec of a module that declares one area alone."""
-    return {**DECLARATION, **_public(argument_spec(table))}
-
-
-def _public(arguments: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Set no_log explicitly: none is a secret, but Ansible would suspect an option with "key" in its name."""
-    return {
-        name: {
-            **argument,
-            "no_log": False,
-            **({"options": _public(argument["options"])} if "options" in argument else {}),
-        }
-        for name, argument in arguments.items()
-    }
-
-
-def _own(default: Any) -> Any:
-    return default.copy() if isinstance(default, (dict, list)) else default
-
-
-def _argument(option: Option) -> dict[str, Any]:
-    argument: dict[str, Any] = {"type": option.type}
-    if option.elements:
-        argument["elements"] = option.elements
-    if option.choices:
-        argument["choices"] = [*option.choices]
-    if option.default is not None:
-        argument["default"] = _own(option.default)  # AnsibleModule adds the defaults below it
-    if option.required:
-        argument["required"] = True
-    if option.suboptions:
-        argument["options"] = {name: _argument(inner) for name, inner in option.suboptions.items()}
-    return argument
-
-
 # -- declarations --------------------------------------------------------------------------
 
 
@@ -262,7 +195,7 @@ def value(where: str, option: Option, raw: Any) -> Any:
     plain = _READERS[option.type](where, option, raw)
     if option.choices and option.type != "list" and plain not in option.choices:
         known = [str(choice) for choice in option.choices]
-        raise _wrong(where, f"one of {', '.join(known)}", raw, meant(raw, known))
+        raise scalars.wrong(where, f"one of {', '.join(known)}", raw, meant(raw, known))
     if option.entries and not option.entries[0] <= len(plain) <= option.entries[1]:
         low, high = option.entries
         count = f"{low} entries" if low == high else f"from {low} to {high} entries"
@@ -273,10 +206,6 @@ def value(where: str, option: Option, raw: Any) -> Any:
 def reader(option: Option) -> Callable[[str, Any], Any]:
     """value() of one option."""
     return lambda where, raw: value(where, option, raw)
-
-
-def _wrong(where: str, allowed: str, raw: Any, advice: str = "") -> DeclarationError:
-    return DeclarationError(f"{where}: must be {allowed}, got {strict_json.shown(raw)}{advice}")
 
 
 def _given(where: str, option: Option, raw: Any) -> Any:
@@ -297,68 +226,16 @@ def _named(where: str, table: Table, raw: Any) -> dict[str, Any]:
 def _entries(where: str, raw: Any) -> dict[str, Any]:
     """A dictionary with texts for names, as JSON has them."""
     if not isinstance(raw, abc.Mapping):
-        raise _wrong(where, "a dictionary", raw)
+        raise scalars.wrong(where, "a dictionary", raw)
     entries: dict[str, Any] = {}
     for name, item in raw.items():
         if isinstance(name, bool):
             raise DeclarationError(f"{where}: the name {name} is a YAML boolean: put it in quotes")
-        key = _line(where, str(name))
+        key = scalars.line(where, str(name))
         if key in entries:
             raise DeclarationError(f"{where}.{key}: is there twice, as a number and as a text")
         entries[key] = item
     return entries
-
-
-def _line(where: str, text: str) -> str:
-    """A text without line ends and other characters that do not print; tabs are blanks to the kernel."""
-    if not text.replace("\t", " ").isprintable():
-        raise DeclarationError(f"{where}: {strict_json.shown(text)} holds a character that does not print")
-    return text
-
-
-def _text(where: str, option: Option, raw: Any) -> str:
-    if isinstance(raw, bool):
-        raise _wrong(where, "a text", raw, ", which is a YAML boolean: put the word in quotes")
-    if not isinstance(raw, (str, int, float)):
-        raise _wrong(where, "a text", raw)
-    text = _line(where, str(raw))
-    if option.form is None:
-        return text
-    try:
-        return option.form.spelled(text)
-    except ValueError as error:
-        if str(error):
-            raise DeclarationError(f"{where}: {error}") from error
-        raise _wrong(where, option.form.words, raw) from error
-
-
-def _integer(where: str, option: Option, raw: Any) -> int:
-    whole = isinstance(raw, int) and not isinstance(raw, bool)
-    if not whole and not (isinstance(raw, str) and _NUMBER.match(raw)):
-        raise _wrong(where, "a whole number", raw)
-    least = -_WIDEST if option.least is None else option.least
-    most = _WIDEST if option.most is None else option.most
-    if not least <= int(raw) <= most:
-        bounds = f"at least {least}" if option.most is None and option.least is not None else ""
-        raise _wrong(where, bounds or f"from {least} to {most}", raw)
-    return int(raw)
-
-
-def _decimal(where: str, _option: Option, raw: Any) -> float:
-    try:
-        number = math.nan if isinstance(raw, bool) else float(raw)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise _wrong(where, "a number", raw)
-    return number
-
-
-def _boolean(where: str, _option: Option, raw: Any) -> bool:
-    word = str(raw).lower() if isinstance(raw, (bool, int, str)) else ""
-    if word not in (*_TRUE, *_FALSE):
-        raise _wrong(where, "true or false", raw)
-    return word in _TRUE
 
 
 def _dictionary(where: str, option: Option, raw: Any) -> dict[str, Any]:
@@ -403,7 +280,7 @@ def _list(where: str, option: Option, raw: Any) -> list[Any]:
     elif isinstance(raw, (list, tuple)):
         items = {f"[{place}]": item for place, item in enumerate(raw)}
     else:
-        raise _wrong(where, "a list", raw)
+        raise scalars.wrong(where, "a list", raw)
     return [value(f"{where}{place}", element, item) for place, item in items.items() if item is not None]
 
 
@@ -415,11 +292,11 @@ def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, A
             continue
         place = f"{where}.{name}"
         if option.elements != "dict":
-            elements[f".{name}"] = name if _boolean(place, option, item) else None
+            elements[f".{name}"] = name if scalars.boolean(place, option, item) else None
             continue
         inner = _entries(place, item)
         if inner.get(option.keyed) not in (None, name):
-            raise _wrong(f"{place}.{option.keyed}", f"{name}, or left out", inner[option.keyed])
+            raise scalars.wrong(f"{place}.{option.keyed}", f"{name}, or left out", inner[option.keyed])
         elements[f".{name}"] = {**inner, option.keyed: name}
     return elements
 
@@ -427,7 +304,7 @@ def _of_names(where: str, option: Option, raw: Mapping[Any, Any]) -> dict[str, A
 def _raw(where: str, option: Option, raw: Any) -> Any:
     if option.form is None:
         return _plain(where, raw)
-    return _text(where, option, {True: "on", False: "off"}[raw] if isinstance(raw, bool) else raw)
+    return scalars.text_of(where, option, {True: "on", False: "off"}[raw] if isinstance(raw, bool) else raw)
 
 
 def _plain(where: str, raw: Any) -> Any:
@@ -437,26 +314,19 @@ def _plain(where: str, raw: Any) -> Any:
         return {name: _plain(f"{where}.{name}", item) for name, item in entries.items() if item is not None}
     if isinstance(raw, (list, tuple)):
         return [_element(f"{where}[{place}]", item) for place, item in enumerate(raw) if item is not None]
-    return _number_or(_line(where, raw)) if isinstance(raw, str) else raw
+    return scalars.number_or(scalars.line(where, raw)) if isinstance(raw, str) else raw
 
 
 def _element(where: str, raw: Any) -> Any:
     """One element of a list. A kind may join its texts, so each must be a single line."""
-    return _line(where, raw) if isinstance(raw, str) else _plain(where, raw)
-
-
-def _number_or(text: str) -> str | int:
-    """A number in its one spelling as a number: templates and vaults make texts of them."""
-    if not _NUMBER.match(text) or str(int(text)) != text or not -_WIDEST <= int(text) <= _WIDEST:
-        return text
-    return int(text)
+    return scalars.line(where, raw) if isinstance(raw, str) else _plain(where, raw)
 
 
 _READERS = {
-    "str": _text,
-    "int": _integer,
-    "float": _decimal,
-    "bool": _boolean,
+    "str": scalars.text_of,
+    "int": scalars.integer,
+    "float": scalars.decimal,
+    "bool": scalars.boolean,
     "list": _list,
     "dict": _dictionary,
     "raw": _raw,

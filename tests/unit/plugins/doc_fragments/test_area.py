@@ -17,7 +17,7 @@ from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING
 from mlnode.agent import registry
 from mlnode.agent.registry import KINDS
-from mlnode.model import schema
+from mlnode.model import argument_spec, schema
 
 #: Options of a module that are no part of the declaration
 CALL = {"nic_ethtool": {"confirm_seconds"}}
@@ -63,8 +63,8 @@ def test_a_module_takes_what_it_documents(documented: dict[str, Any], module: An
     name = module.__name__.rpartition(".")[2]
     options = documented[name]
 
-    own = {key for key in options if key not in schema.DECLARATION} - CALL.get(name, set())
-    assert {key: as_argument(options[key]) for key in own} == schema.argument_spec(
+    own = {key for key in options if key not in argument_spec.DECLARATION} - CALL.get(name, set())
+    assert {key: as_argument(options[key]) for key in own} == argument_spec.of_area(
         registry.options(AREAS[name])
     )
 

@@ -16,7 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.modules.running import DECLARING, MODULES, Make
 from mlnode.agent import call, registry
 from mlnode.checks import module_result
-from mlnode.model import schema
+from mlnode.model import argument_spec
 from mlnode.model.setting import Layer, Severity, Status
 
 #: What every module answers, and ansible-core documents
@@ -92,8 +92,8 @@ def test_every_status_a_setting_can_end_in_is_documented() -> None:
 def test_shared_options_are_documented_as_they_are() -> None:
     documented = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]
 
-    assert [*documented] == [*schema.DECLARATION]
-    for name, argument in schema.DECLARATION.items():
+    assert [*documented] == [*argument_spec.DECLARATION]
+    for name, argument in argument_spec.DECLARATION.items():
         about = {key: value for key, value in documented[name].items() if key != "description"}
         assert about == argument
     assert documented["layers"]["choices"] == [str(layer.value) for layer in Layer]
@@ -117,7 +117,10 @@ def test_examples_are_calls_of_the_module_with_options_it_has(module: ModuleType
             options |= {*module_result.fail_on("never")}
         if fragment.startswith("mlnode.tuning.area."):
             area = fragment.rpartition(".")[2]
-            options |= {*schema.DECLARATION, *(registry.MODULES if area == "all" else registry.options(area))}
+            options |= {
+                *argument_spec.DECLARATION,
+                *(registry.MODULES if area == "all" else registry.options(area)),
+            }
     tasks = document(module, "EXAMPLES")
     calls = [
         task[f"mlnode.tuning.{about['module']}"] or {}

@@ -43,8 +43,8 @@ def known(package: ModuleType = every_driver) -> Iterator[Driver]:
     for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(info.name)
         noun, _dot, stem = info.name[len(package.__name__) + 1 :].rpartition(".")
-        own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == info.name]
-        for owner in (module, *own):
+        own = [member for member in vars(module).values() if isinstance(member, type)]
+        for owner in (module, *(member for member in own if member.__module__ == info.name)):
             supports = _supports(owner)
             if supports:
                 yield Driver(noun or stem, stem, supports, getattr(owner, "LACKS", {}))
@@ -67,7 +67,7 @@ def features(drivers: Sequence[Driver]) -> str:
 
 def vendors() -> str:
     """One row for each vendor of accelerators."""
-    rows = [["vendor", "PCI vendor", "device files of jobs", "services that are no jobs"], ["---"] * 4]
+    rows = [["vendor", "PCI vendor", "device files of jobs", "harmless services"], ["---"] * 4]
     for number, vendor in accelerators.VENDORS.items():
         files = ", ".join(f"`/dev/{readable(pattern)}`" for pattern, _path in vendor.files)
         services = ", ".join(f"`{name}`" for name, _why in vendor.services)

@@ -14,7 +14,6 @@ import ipaddress
 import itertools
 import json
 import os
-import pathlib
 import socket
 import struct
 import subprocess
@@ -24,15 +23,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from ansible_collections.mlnode.tuning.tests.system import namespaces
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 LIBRARY = "ansible_collections.mlnode.tuning.plugins.module_utils._mlnode"
 CLONE_NEWNET = 0x40000000  # linux/sched.h
 PREFIX = "2001:db8:7::"
 #: A cable of this machine takes no millisecond; a busy machine may take longer
 SECONDS = 5.0
 
-pytestmark = [pytest.mark.system, pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")]
+USUAL = {"disable_ipv6": 0, "addr_gen_mode": 0, "forwarding": 0, "accept_ra": 1, "autoconf": 1}
+
+pytestmark = [pytest.mark.system, namespaces.needs_root]
 
 SCRIPT = f"""
 import json, sys
@@ -43,38 +44,38 @@ print(json.dumps(None if lack is None else [lack.words, lack.remedy]))
 """
 
 
-def ip(*words: str) -> str:
-    return subprocess.run(["ip", *words], check=True, capture_output=True, text=True, timeout=60).stdout
-
-
-class Net:
-    def __init__(self) -> None:
-        self.node, self.far = (f"mlnode-ipv6-{os.getpid()}-{name}" for name in ("node", "far"))
+class Rail(namespaces.Net):
+    """rail0 of the node, at whose other end the far node is."""
 
     def make(self) -> None:
-        for name in (self.node, self.far):
-            ip("netns", "add", name)
-        ip("-n", self.node, "link", "add", "rail0", "type", "veth", "peer", "name", "far", "netns", self.far)
-        self.write(self.far, "far", {"accept_dad": 0})
-        ip("-n", self.far, "link", "set", "far", "up")
-        self.write(self.node, "rail0", {"accept_dad": 0})
+        for name in ("node", "far"):
+            self.add(name)
+        self.ip("node", f"link add rail0 type veth peer name far netns {self.prefix}far")
+        self.write("far", "far", {"accept_dad": 0})
+        self.ip("far", "link set far up")
+        self.write("node", "rail0", {"accept_dad": 0})
 
-    def remove(self) -> None:
-        for name in (self.node, self.far):
-            subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
-
-    def write(self, namespace: str, interface: str, values: dict[str, int]) -> None:
+    def write(self, name: str, interface: str, values: dict[str, int]) -> None:
         words = [f"net.ipv6.conf.{interface}.{key}={value}" for key, value in values.items()]
-        command = ["ip", "netns", "exec", namespace, "sysctl", "-qw", *words]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        self.inside(name, "sysctl", "-qw", *words)
+
+    def restart(self, **changed: int) -> None:
+        """Set the values and make the addresses again."""
+        self.ip("node", "link set rail0 down")
+        self.ip("node", "addr flush dev rail0")
+        self.write("node", "rail0", {**USUAL, **changed})
+        self.ip("node", "link set rail0 up")
+
+    def addresses(self, *words: str) -> str:
+        return self.inside("node", "ip", "-6", "-j", "addr", "show", "dev", "rail0", *words)
 
     def explain(self, drop_in: str = "") -> list[str] | None:
         """What the library says of rail0. drop_in: the only file of sysctl.d."""
         private = 'mount -t tmpfs none /etc/sysctl.d && cat > /etc/sysctl.d/50-site.conf && exec "$@"'
-        command = ["ip", "netns", "exec", self.node, "unshare", "-m", "sh", "-c", private, "sh"]
+        command = ["ip", "netns", "exec", f"{self.prefix}node", "unshare", "-m", "sh", "-c", private, "sh"]
         done = subprocess.run(
             [*command, sys.executable, "-c", SCRIPT],
-            env={**os.environ, "PYTHONPATH": str(ROOT / ".ansible/collections")},
+            env=namespaces.ENVIRONMENT,
             input=drop_in,
             capture_output=True,
             text=True,
@@ -92,7 +93,7 @@ class Net:
         libc = ctypes.CDLL(None, use_errno=True)
 
         def send() -> None:
-            with open(f"/run/netns/{self.far}") as namespace:
+            with open(f"/run/netns/{self.prefix}far") as namespace:
                 assert libc.setns(namespace.fileno(), CLONE_NEWNET) == 0, os.strerror(ctypes.get_errno())
             with socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6) as router:
                 router.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
@@ -102,8 +103,8 @@ class Net:
             pool.submit(send).result()
 
     def has_address(self) -> bool:
-        out = ip("-n", self.node, "-6", "-j", "addr", "show", "dev", "rail0", "scope", "global")
-        return any(entry.get("addr_info") for entry in json.loads(out or "[]"))
+        shown = json.loads(self.addresses("scope", "global") or "[]")
+        return any(entry.get("addr_info") for entry in shown)
 
     def gets_address(self, expected: bool) -> bool:
         """True if an advertisement makes an address. A wait ends early only with the expected answer."""
@@ -119,8 +120,8 @@ class Net:
 
 
 @pytest.fixture(scope="module")
-def net() -> Iterator[Net]:
-    made = Net()
+def net() -> Iterator[Rail]:
+    made = Rail("ipv6")
     try:
         made.make()
         yield made
@@ -128,7 +129,6 @@ def net() -> Iterator[Net]:
         made.remove()
 
 
-USUAL = {"disable_ipv6": 0, "addr_gen_mode": 0, "forwarding": 0, "accept_ra": 1, "autoconf": 1}
 #: Each value alone, and those that depend on each other
 CHANGED: list[dict[str, int]] = [
     {},
@@ -141,38 +141,31 @@ CHANGED: list[dict[str, int]] = [
 
 @pytest.mark.parametrize("changed", CHANGED, ids=str)
 def test_a_reason_is_named_if_and_only_if_the_kernel_makes_no_address(
-    net: Net, changed: dict[str, int]
+    net: Rail, changed: dict[str, int]
 ) -> None:
-    ip("-n", net.node, "link", "set", "rail0", "down")
-    ip("-n", net.node, "addr", "flush", "dev", "rail0")
-    net.write(net.node, "rail0", {**USUAL, **changed})
-    ip("-n", net.node, "link", "set", "rail0", "up")
+    net.restart(**changed)
     lack = net.explain()
     assert net.gets_address(expected=lack is None) == (lack is None), lack
     if lack is not None:
         assert any(f"net.ipv6.conf.rail0.{key} is {value}" in lack[0] for key, value in changed.items())
 
 
-def test_without_a_link_local_address_the_kernel_waits_for_an_advertisement(net: Net) -> None:
-    ip("-n", net.node, "link", "set", "rail0", "down")
-    net.write(net.node, "rail0", {**USUAL, "addr_gen_mode": 1})
-    ip("-n", net.node, "link", "set", "rail0", "up")
+def test_without_a_link_local_address_the_kernel_waits_for_an_advertisement(net: Rail) -> None:
+    net.restart(addr_gen_mode=1)
     lack = net.explain()
     assert lack is not None
     assert "net.ipv6.conf.rail0.addr_gen_mode is 1" in lack[0]
-    assert "fe80:" not in ip("-n", net.node, "-6", "addr", "show", "dev", "rail0")
+    assert "fe80:" not in net.addresses()
     assert net.gets_address(expected=True)
 
 
 @pytest.mark.parametrize("key", ["disable_ipv6", "accept_ra"])
-def test_the_remedy_helps_and_the_file_is_named(net: Net, key: str) -> None:
+def test_the_remedy_helps_and_the_file_is_named(net: Rail, key: str) -> None:
     line = f"net.ipv6.conf.rail0.{key} = {int(key == 'disable_ipv6')}"
-    ip("-n", net.node, "link", "set", "rail0", "down")
-    net.write(net.node, "rail0", {**USUAL, key: int(line[-1])})
-    ip("-n", net.node, "link", "set", "rail0", "up")
+    net.restart(**{key: int(line[-1])})
     lack = net.explain(f"# site\n{line}\n")
     assert lack is not None
     assert f"/etc/sysctl.d/50-site.conf:2 sets {line}" in lack[0]
     name, _equals, value = lack[1].rpartition(" set ")[2].partition(" = ")
-    net.write(net.node, "rail0", {name.rpartition(".")[2]: int(value)})
+    net.write("node", "rail0", {name.rpartition(".")[2]: int(value)})
     assert net.gets_address(expected=True)

@@ -72,9 +72,9 @@ def _read(host: Host, name: str) -> dict[str, int | None]:
 def _reasons(host: Host, name: str, now: Mapping[str, int | None]) -> Iterator[_Reason]:
     """Raises HostError."""
 
-    def reason(key: str, meaning: str, right: int, of: str = "") -> _Reason:
+    def reason(key: str, meaning: str, right: int, other: str = "") -> _Reason:
         text = f"{_dotted(name, key)} is {now[key]}: {meaning}"
-        return _Reason(key, text, f"{_dotted(name, of or key)} = {right}")
+        return _Reason(key, text, f"{_dotted(name, other or key)} = {right}")
 
     if now["disable_ipv6"]:
         yield reason("disable_ipv6", "IPv6 is off on this interface", 0)

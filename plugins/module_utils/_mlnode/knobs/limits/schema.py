@@ -41,8 +41,8 @@ OPTIONS: Table = {
         Memory that a process may lock, in bytes, as a multiple of 1024, or V(unlimited). RDMA needs all
         that it can get.
 
-        V(auto) is V(unlimited) on a node with an RDMA device or a GPU, and leaves the limit untouched on any
-        other.
+        V(auto) is V(unlimited) on a node with an RDMA device or an accelerator, and leaves the limit
+        untouched on any other.
         """,
         severity=Severity.HIGH,
         reason="RDMA locks the memory it registers, and fails without",

@@ -153,3 +153,20 @@ def test_this_machine_can_be_read() -> None:
 
     assert found.cpus.online
     assert found.machine.kind in ("bare metal", "virtual machine", "container", "unknown")
+
+
+def test_a_processing_accelerator_of_an_unknown_vendor_gets_a_warning(tree: Tree) -> None:
+    two_nodes(tree)
+    rail(tree, 0x15, 0, 0)
+    for slot, ids in (("01", "10ee:5000"), ("02", "10ee:5000"), ("03", "1eff:1250")):
+        tree.pci(f"pci0000:40/0000:40:{slot}.0", "0x120000", ids, 0)
+    tree.put("/proc/net/route", "Iface\tDestination")
+
+    topology = hardware.read(tree.host)
+
+    assert [(gpu.vendor, gpu.address) for gpu in topology.gpus] == [
+        ("NVIDIA", "0000:18:00.0"),
+        ("Rebellions", "0000:40:03.0"),
+    ]
+    (warning,) = [text for text in topology.warnings if "processing accelerator" in text]
+    assert warning.startswith("0000:40:01.0 (10ee:5000), 0000:40:02.0 (10ee:5000): a processing accelerator")

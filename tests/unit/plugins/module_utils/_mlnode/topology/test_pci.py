@@ -172,3 +172,26 @@ def test_a_class_that_cannot_be_read_is_told(tree: Tree) -> None:
     assert devices == {}
     assert len(problems) == 1
     assert "EIO" in problems[0]
+
+
+def test_peripherals_are_read_only_if_they_are_accelerators(tree: Tree) -> None:
+    for slot, kind, ids in (
+        ("1c", "0x088000", "1d0f:7164"),
+        ("1d", "0x088000", "8086:2025"),
+        ("1e", "0xff0000", "1ae0:0027"),
+        ("1f", "0xff0000", "8086:0001"),
+        ("12", "0x120000", "10ee:5000"),
+    ):
+        tree.pci(f"pci0000:10/0000:10:{slot}.0", kind, ids, 0)
+
+    assert [*read(tree.host)[0]] == ["0000:10:12.0", "0000:10:1c.0", "0000:10:1e.0"]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_a_peripheral_of_an_unknown_vendor_is_a_problem(tree: Tree, number: int) -> None:
+    path = f"{tree.pci('pci0000:10/0000:10:1c.0', '0x088000', '1d0f:7164', 0)}/vendor"
+
+    devices, problems = read(tree.refusing({path: number}))
+
+    assert devices == {}
+    assert any(path in problem for problem in problems)

@@ -248,3 +248,24 @@ def test_an_owned_device_that_is_not_understood_is_unknown(node: GpuMachine, con
     node.put("/sys/bus/pci/devices/0000:3b:00.0/vendor", content)
     rank(node, 70, "0-1", "/dev/vfio/7")
     assert {check.verdict for check in look(node).values()} == {Verdict.UNKNOWN}
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize(
+    ("device", "path"),
+    [
+        ("/dev/vfio/7", "/sys/bus/pci/devices/0000:3b:00.0/class"),
+        ("/dev/rngd/npu0pe1", "/sys/class/rngd_mgmt/rngd!npu0mgmt/busname"),
+        ("/dev/hl0", "/sys/class/habanalabs/hl0/pci_addr"),
+    ],
+)
+def test_an_unreadable_place_of_an_accelerator_is_unknown(
+    node: GpuMachine, device: str, path: str, number: int
+) -> None:
+    node.put(f"{GROUP}/0000:3b:00.0/x", "")
+    node.put(path, FIRST)
+    node.unreadable[path] = number
+    rank(node, 70, "0-1", device)
+    checks = look(node).values()
+    assert {check.verdict for check in checks} == {Verdict.UNKNOWN}
+    assert any(path in check.found for check in checks)

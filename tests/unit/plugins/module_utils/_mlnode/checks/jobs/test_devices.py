@@ -96,6 +96,33 @@ def test_a_gpu_with_several_files_is_one(node: Machine, monkeypatch: pytest.Monk
     assert look(node).places[0].values["gpus visible"] == "1"
 
 
+def test_a_whole_device_is_a_gpu_only_if_it_is_an_accelerator(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver in the job owns it: libtpu, or a network stack."""
+    for group, address, vendor, kind in (
+        ("7", "0000:13:00.0", "0x10de", "0x030200"),
+        ("8", "0000:3b:00.0", "0x15b3", "0x020000"),
+    ):
+        node.put(f"/sys/kernel/iommu_groups/{group}/devices/{address}/x", "")
+        node.put(f"/sys/devices/pci0000:10/{address}/vendor", f"{vendor}\n")
+        node.put(f"/sys/devices/pci0000:10/{address}/class", f"{kind}\n")
+        if not node.is_link(f"/sys/bus/pci/devices/{address}"):
+            node.link(f"/sys/bus/pci/devices/{address}", f"/sys/devices/pci0000:10/{address}")
+    see(monkeypatch, {"vfio/7": "245:0", "vfio/8": "245:1", "vfio/vfio": "10:196"})
+    job(node, "/dev/vfio/7")
+    assert look(node).places[0].values["gpus visible"] == "1"
+
+
+def test_accelerators_without_a_place_in_sysfs_count_by_their_files(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = ("neuron0", "neuron15", "davinci0", "davinci_manager", "rngd/npu0pe0-3", "rngd/npu0mgmt", "kfd")
+    see(monkeypatch, {name: f"250:{number}" for number, name in enumerate(files)})
+    job(node, "/dev/neuron0")
+    assert look(node).places[0].values["gpus visible"] == "4"
+
+
 def test_a_name_alone_is_no_device(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     see(monkeypatch, {"infiniband/uverbs0": "1:3", "infiniband/uverbs1": "", "nvidia0": ""})
     job(node)

@@ -57,7 +57,15 @@ def plug(machine: LimitsMachine, path: str) -> None:
 
 
 #: Captured machine → whether it has an RDMA device or a GPU
-CAPTURED = {"hgx": True, "cloud-gpu": True, "grace": True, "epyc256": True, "small-vm": False}
+CAPTURED = {
+    "trn1": True,
+    "mi300x": True,
+    "hgx": True,
+    "cloud-gpu": True,
+    "grace": True,
+    "epyc256": True,
+    "small-vm": False,
+}
 
 
 @pytest.mark.parametrize("name", [*CAPTURED])

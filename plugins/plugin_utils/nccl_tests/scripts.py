@@ -52,13 +52,13 @@ awk '
     if (!(line in said) && ++lines <= 500) said[line] = 1
   }
   match($0, /via NET\/[^\/]+\/[0-9]+(\([0-9]+\))?(\/GDRDMA)?/) { ++count[substr($0, RSTART, RLENGTH)]; next }
+  match($0, /Using network .+/) { ++count[substr($0, RSTART, RLENGTH)]; next }
+  match($0, /NET\/[^:]+: Using [[][^;]*/) { ++count[substr($0, RSTART, RLENGTH)]; next }
   match($0, /via COLLNET\/[^\/]+\/[0-9]+/) { ++count[substr($0, RSTART, RLENGTH)]; next }
   match($0, /via [A-Za-z0-9 ]+(\/MNNVL)?/) { ++count[substr($0, RSTART, RLENGTH)] }
   match($0, /Detected mixed local Net device counts.*/) { mixed = substr($0, RSTART) }
   / Bytes -> [AK]/ { line = $0; sub(/ time [0-9.]+ *$/, "", line); say(line); next }
   /NCCL_ALGO set by / { say($0) }
-  /Using network / { say($0) }
-  /NET\/[^:]*: Using [[]/ { say($0) }
   /NCCL_COLLNET_ENABLE set by / { say($0) }
   /Init timings/ { say($0) }
   /NVLS multicast support/ { say($0) }

@@ -18,7 +18,7 @@ from ...module_utils._mlnode.checks.model import Verdict
 from ...module_utils._mlnode.model.errors import printable
 from ..fleet_report.names import few
 
-_COUNT = re.compile(r"^\s*([0-9]+) via ")
+_COUNT = re.compile(r"^\s*([0-9]+) (?:via |NET/|Using )")
 _NET = re.compile(r"\bvia NET/([^/\n]+)/[0-9]+(?:\([0-9]+\))?(/GDRDMA)?")
 #: src/init.cc, and src/transport/net_ib with its devices: ` [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB eth`,
 #: or ` [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}` for joined ones
@@ -33,7 +33,7 @@ _MIXED = re.compile(r"Detected mixed local Net device counts[^\n]*")
 class Seen(NamedTuple):
     """Channels of one node: by the name of the network, the part with GPUDirect RDMA, and channels inside the
     node by P2P, MNNVL (NVLink between nodes) and SHM. networks, devices: of its ranks, as far as they
-    differ."""
+    differ. by_rank: each rank has one line of devices; a plugin may write several."""
 
     nets: Mapping[str, int]
     direct: int
@@ -41,6 +41,7 @@ class Seen(NamedTuple):
     mixed: str = ""
     networks: tuple[str, ...] = ()
     devices: tuple[frozenset[str], ...] = ()
+    by_rank: bool = False
 
 
 class Transport(NamedTuple):
@@ -52,6 +53,8 @@ class Transport(NamedTuple):
 def seen(log: str) -> Seen:
     nets: Counter[str] = Counter()
     local: Counter[str] = Counter()
+    networks: Counter[str] = Counter()
+    devices: Counter[frozenset[str]] = Counter()
     direct = 0
     for line in log.splitlines():
         counted = _COUNT.match(line)
@@ -62,11 +65,14 @@ def seen(log: str) -> Seen:
             direct += number if net[2] else 0
         elif inside:
             local["SHM" if inside[1].startswith("direct") else inside[1].rpartition("/")[2]] += number
+        for name in _NETWORK.findall(line):
+            networks[printable(name.strip())] += number
+        for ports in map(_DEVICE.findall, _DEVICES.findall(line)):
+            devices[frozenset(ports)] += number if ports else 0
     mixed = _MIXED.search(log)
-    networks = dict.fromkeys(printable(name.strip()) for name in _NETWORK.findall(log))
-    devices = dict.fromkeys(frozenset(_DEVICE.findall(text)) for text in _DEVICES.findall(log))
-    named = tuple(rank for rank in devices if rank)
-    return Seen(nets, direct, local, printable(mixed[0]) if mixed else "", tuple(networks), named)
+    known = tuple(ports for ports in devices if ports)
+    by_rank = 0 < sum(devices.values()) <= sum(networks.values())
+    return Seen(nets, direct, local, printable(mixed[0]) if mixed else "", tuple(networks), known, by_rank)
 
 
 def judge(logs: Mapping[str, str], nodes: Sequence[str], expected: str) -> Transport:
@@ -110,8 +116,10 @@ def _differing(known: Mapping[str, Seen]) -> str:
     nets = {name: frozenset({*node.nets, *node.networks}) for name, node in known.items()}
     if len({net for of_node in nets.values() for net in of_node}) > 1:
         return f"not all ranks use one network: {_each(nets)}"
-    if len({len(rank) for node in known.values() for rank in node.devices}) > 1:
-        each = {f"{name}/{at}": rank for name, node in known.items() for at, rank in enumerate(node.devices)}
+    sizes = {name: {len(ports) for ports in node.devices} for name, node in known.items() if node.devices}
+    between = any(of_node != other for of_node in sizes.values() for other in sizes.values())
+    if between or any(len(of_node) > 1 and known[name].by_rank for name, of_node in sizes.items()):
+        each = {f"{name}/{at}": ports for name in sizes for at, ports in enumerate(known[name].devices)}
         return f"not all ranks have as many devices: {_each(each)}"
     return ""
 

@@ -56,6 +56,7 @@ _PORT = regex(r"([A-Za-z0-9_.-]{1,64})(?:/([0-9]{1,3}))?\Z", re.ASCII)
 #: Counters of load and of multicast, not of errors (ibqueryerrors(8): --suppress-common)
 _NO_ERRORS = "PortXmitWait,PortRcvSwitchRelayErrors"
 
+_SILENT = "look at the silent ports (links), and repeat"
 #: Advice for a report that could not be read
 _HELP = {
     "manager": reports.NO_MANAGER,
@@ -235,11 +236,11 @@ class _Looker:
             # Read it first: the tool would wait on a FIFO in its place.
             if not self._request.reset and self._host.content(self._kept) is not None:
                 command = [*report, "--diff", self._kept, "--diffcheck", "port"]
-                self._judge("baseline", command, lambda text: reports.topology(text, source))
+                self._judge("baseline", command, lambda text: self._changes(text, source))
                 return
             if self._unanswered:
                 why = f"{len(self._unanswered)} queries had no answer: nothing is kept to compare with"
-                self._unknown("topology", why, source, "look at the silent ports (links), and repeat")
+                self._unknown("topology", why, source, _SILENT)
                 return
             if self._request.writable:
                 self._host.write_file(self._kept, system.contents(self._cache, self._cache), mode=0o644)
@@ -249,6 +250,14 @@ class _Looker:
         counts = ", ".join(f"{number} {name}" for name, number in self._result.counts.items())
         kept = "kept, for later looks" if self._request.writable else "not kept, as nothing may be written"
         self._result.checks.append(Subject("topology", SUBNET, source).skip(f"{counts}: {kept}"))
+
+    def _changes(self, text: str, source: str) -> list[Check]:
+        """Raises SubnetError."""
+        changes = reports.topology(text, source)
+        if self._unanswered and all(check.verdict is Verdict.PASS for check in changes):
+            evidence = f"no change in the part that answers; {len(self._unanswered)} queries had no answer"
+            return [Subject("topology", SUBNET, source).unknown(evidence, advice=_SILENT)]
+        return changes
 
     def _judge(self, name: str, command: Sequence[str], judge: Callable[[str], list[Check]]) -> None:
         self._result.checks += self._ask(name, command, judge) or []

@@ -42,7 +42,8 @@ class Cable(NamedTuple):
 class Switch:
     """name: from _labels(). ends, down: ports of nodes on it, and Gb/s to them. cables: to other switches.
 
-    unread: texts of the links whose speed or other end is not known.
+    unread: texts of the links whose speed or other end is not known. silent: Gb/s of the ports without an
+    answer from their other end.
     """
 
     guid: str
@@ -52,6 +53,7 @@ class Switch:
     ends: list[shape.End] = field(default_factory=list)
     cables: list[Cable] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    silent: float = 0.0
 
 
 def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
@@ -66,7 +68,11 @@ def read(text: str, nodes: Sequence[Node]) -> dict[str, Switch]:
         if switch is None:
             continue
         switch.lid = link.lid
-        if link.other is not None and link.is_up:
+        if link.is_silent and math.isnan(link.gbits):
+            switch.unread.append(f"{reports.NOT_UNDERSTOOD}: {link.text}")
+        elif link.is_silent:
+            switch.silent += link.gbits
+        elif link.other is not None and link.is_up:
             _add(switches, switch, port, link, link.other, ports.get(link.other))
     return switches
 
@@ -112,7 +118,7 @@ def checks(switches: dict[str, Switch], intended: float | None) -> list[Check]:
         up: dict[str, list[float]] = {}
         for cable in leaf.cables:
             up.setdefault(switches[cable.other.guid].name, []).append(cable.gbits)
-        counted.append(shape.Leaf(leaf.name, leaf.down, up, leaf.unread))
+        counted.append(shape.Leaf(leaf.name, leaf.down, up, leaf.unread, leaf.silent))
     uplinks = Subject(shape.UPLINKS, SUBNET, _SOURCE)
     return [*_rails(ends), *shape.uplinks(counted, uplinks, intended)]
 

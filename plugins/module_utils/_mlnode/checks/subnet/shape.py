@@ -23,6 +23,7 @@ RAILS, UPLINKS = "leaf_rails", "uplinks"
 _RAIL_ADVICE = "move the cable to the leaf of its rail, or name the device after its rail: names are compared"
 _UPLINK_ADVICE = "look at the cables and ports between this leaf and the switches above"
 _UNREAD_ADVICE = "look at the links of this leaf (links), and at the version of infiniband-diags"
+_SILENT_ADVICE = "look at what is behind the silent ports of this leaf (links)"
 _RATIO_ADVICE = (
     "add cables to the switches above, bring back those that are down or slow, or declare the ratio that "
     "this fabric was built with (oversubscription)"
@@ -89,17 +90,20 @@ def _main(ends: Sequence[End]) -> str:
 class Leaf(NamedTuple):
     """A switch with nodes: Gb/s down to them, and up by the switch at the other end, for each cable.
 
-    unread: texts of the links whose speed is not known.
+    unread: texts of the links whose speed is not known. silent: Gb/s of ports without an answer, to nodes or
+    to switches. above: the part of them that is taken for cables to switches.
     """
 
     name: str
     down: float
     up: Mapping[str, Sequence[float]]
     unread: Sequence[str] = ()
+    silent: float = 0.0
+    above: float = 0.0
 
     @property
     def gbits_up(self) -> float:
-        return sum(sum(several) for several in self.up.values())
+        return sum(sum(several) for several in self.up.values()) + self.above
 
     @property
     def ratio(self) -> float:
@@ -116,11 +120,14 @@ def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = N
     The ratio must not exceed the limit, nor the ratio of the others (_others). intended: the declared limit;
     without one USUAL and NEVER apply. A leaf with a link of unknown speed is unknown.
     """
-    if not any(leaf.up or leaf.unread for leaf in leaves):
+    if not any(leaf.up or leaf.unread or leaf.silent for leaf in leaves):
         return [subject.skip(f"leaves: {len(leaves)}, and no switch above")]
     known = [leaf for leaf in leaves if not leaf.unread]
     usual = _others(known)
-    checks = [check for leaf in known for check in _judged(leaf, usual.get(leaf.name, ""), subject, intended)]
+    checks = []
+    for leaf in known:
+        judged = _judged(leaf, usual.get(leaf.name, ""), subject, intended)
+        checks += _silent(leaf, known, subject, intended) if leaf.silent else judged
     for leaf in leaves:
         if leaf.unread:
             evidence = f"{len(leaf.unread)} links: {listed(leaf.unread, 1)}"
@@ -130,6 +137,8 @@ def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = N
     if len(ratios) > 1:
         worst = max(known, key=lambda leaf: leaf.ratio)
         evidence += f", the highest at {worst.name}: {worst}"
+        if checks and all(check.target != worst.name for check in checks):
+            checks.append(subject.skip(evidence))
     return checks or [subject.judged(True, evidence, expected=_limit(intended)[1])]
 
 
@@ -154,6 +163,19 @@ def _others(leaves: Sequence[Leaf]) -> dict[str, str]:
         if low and (not alike or alike + 1 <= len(leaves) * FEW):
             expected[leaf.name] = f"{usual:g}:1 and {up:g} Gb/s up, the medians of the other leaves"
     return expected
+
+
+def _silent(leaf: Leaf, leaves: Sequence[Leaf], subject: Subject, intended: float | None) -> list[Check]:
+    """Check of a leaf with silent ports to nodes or to switches; unknown if that changes the verdict."""
+    both = []
+    for seen in (leaf._replace(down=leaf.down + leaf.silent), leaf._replace(above=leaf.silent)):
+        usual = _others([seen if other is leaf else other for other in leaves])
+        both.append(_judged(seen, usual.get(leaf.name, ""), subject, intended))
+    verdicts = [[check.verdict for check in judged] for judged in both]
+    if verdicts[0] == verdicts[1]:
+        return both[0]
+    evidence = f"{leaf}, without ports of {leaf.silent:g} Gb/s that do not answer"
+    return [subject.unknown(evidence, target=leaf.name, advice=_SILENT_ADVICE)]
 
 
 def _limit(intended: float | None) -> tuple[float, str]:

@@ -247,9 +247,7 @@ def _fabric(host: Host, gpu: _Seen) -> Check:
 
 def _is_switched(gpu: _Seen) -> bool:
     """True for a GPU whose NVLinks end at switches, by the platform or the product's name."""
-    return gpu.text("platformInfo/peer_type").startswith("Switch") or bool(
-        _SWITCHED.search(gpu.text("product_name"))
-    )
+    return gpu.text(".//peer_type").startswith("Switch") or bool(_SWITCHED.search(gpu.text("product_name")))
 
 
 def _manager(host: Host) -> str:

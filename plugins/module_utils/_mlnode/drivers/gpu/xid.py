@@ -34,9 +34,13 @@ _POWER = Cause(
     "hardware", Severity.HIGH, "a GPU without its auxiliary power does not run jobs",
     "check the power cables and the seating of the GPU",
 )  # fmt: skip
+_CONTAINED = Cause(
+    "hardware", Severity.MEDIUM, "an error of the memory ended one program, and the GPU goes on",
+    "restart the job that it ended; reset the GPU when its jobs are done, and replace it if that goes on",
+)  # fmt: skip
 _WORN = Cause(
     "hardware", Severity.MEDIUM, "the GPU goes on, and its memory or a part of it wears out",
-    "restart the job that it ended; reset the GPU when its jobs are done, and replace it if that goes on",
+    "no action now; ask the vendor about a replacement if it comes back",
 )  # fmt: skip
 _SURVIVED = Cause(
     "hardware", Severity.LOW, "the GPU handled it and goes on",
@@ -129,7 +133,7 @@ _ROWS: tuple[tuple[Cause, str, tuple[int, ...]], ...] = (
     (_LOST, "fallen off the bus", (79,)),
     (_POWER, "auxiliary power is not connected", (54,)),
     (_WORN, "many single bit ECC errors", (92,)),
-    (_WORN, "contained memory error", (94,)),
+    (_CONTAINED, "contained memory error", (94,)),
     (_WORN, "no spare is left for a resource to retire", (157,)),
     (_SURVIVED, "a row of memory is remapped", (63,)),
     (_SURVIVED, "wear limit of the InfoROM", (93,)),

@@ -75,6 +75,7 @@ ROCE = (
     "4 via NET/IB/0/GDRDMA\nUsing network IB\n"
     "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB e:1<0>\n"
 )
+USING = ("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB", "NET/IB : Using [0]mlx5_0:1/IB")
 ONE = ROCE.replace(" [1]mlx5_1:1/RoCE", "")
 JOINED = ROCE.replace("[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE", "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}")
 PLANES = ROCE.replace("mlx5_0:1/", "mlx5_0:1:0:1/")
@@ -94,6 +95,10 @@ PLANES = ROCE.replace("mlx5_0:1/", "mlx5_0:1:0:1/")
         ((ROCE, ONE), "IB", Verdict.FAIL, "as many devices: mlx5_0:1, mlx5_1:1 on a; mlx5_0:1 on b"),
         # on one rank of a node
         ((ROCE, ROCE + ONE), "IB", Verdict.FAIL, "as many devices"),
+        ((f"2 {USING[0]}\n4 {USING[1]}\n2 Using network IB\n4 via NET/IB/0/GDRDMA\n",) * 2, "IB",
+         Verdict.PASS, ""),  # a plugin writes several lines for each rank
+        ((f"6 {USING[0]}\n2 {USING[1]}\n8 Using network IB\n4 via NET/IB/0/GDRDMA\n",) * 2, "IB",
+         Verdict.FAIL, "as many devices"),
         # one device for each rank, by its GPU
         ((ONE + ONE.replace("mlx5_0", "mlx5_1"),) * 2, "IB", Verdict.PASS, ""),
         ((ROCE, ROCE.replace("mlx5_1", "mlx5_9")), "IB", Verdict.WARN, "mlx5_9:1 on b"),

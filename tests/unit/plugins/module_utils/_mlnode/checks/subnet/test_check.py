@@ -91,10 +91,18 @@ def test_a_switch_that_does_not_answer(machine: SubnetMachine) -> None:
     """Nor does a subnet manager: ibqueryerrors gets no paths."""
     checks = look(machine, "silent")
     assert [(check.name, check.target) for check in checks if check.verdict is Verdict.UNKNOWN] == [
-        ("links", "leaf2/4"), ("links", "leaf1/4"), ("topology", "subnet"), ("errors", "subnet"),
+        ("links", "leaf2/4"), ("links", "leaf1/4"), ("uplinks", "leaf2"), ("uplinks", "leaf1"),
+        ("topology", "subnet"), ("errors", "subnet"),
     ]  # fmt: skip
     assert verdicts(checks)["manager"] == "fail"
     assert FILE not in machine.tree()
+
+
+def test_no_change_of_a_part_is_unknown(machine: SubnetMachine) -> None:
+    look(machine)
+    checks = {check.name: check for check in look(machine, "silent")}
+    assert checks["topology"].verdict is Verdict.UNKNOWN
+    assert checks["topology"].found == "no change in the part that answers; 2 queries had no answer"
 
 
 def test_one_host_that_does_not_answer_costs_its_own_port(machine: SubnetMachine) -> None:

@@ -304,6 +304,33 @@ def test_leaves_without_a_majority_are_judged_by_the_others(
     assert all(words in f"{check.found}; {check.expected}" for check in uplinks.values())
 
 
+def test_the_worst_leaf_is_shown_beside_others() -> None:
+    made = leaves_of((4, 8), (5, 8), (6, 8))
+    made.cable("leaf0", "spine1")
+    made.cable("leaf0", "spine1")
+    uplinks = {target: check for (name, target), check in made.checks().items() if name == "uplinks"}
+    assert {target: check.verdict.value for target, check in uplinks.items()} == {
+        "leaf0": "warn", "subnet": "skip",
+    }  # fmt: skip
+    assert "the highest at leaf2: 2550 Gb/s down, 3400 up (0.75:1)" in uplinks["subnet"].found
+
+
+@cases.table
+def test_a_silent_port_may_lead_to_a_node_or_up(
+    down: int, up: int, silent: int, intended: float | None, verdict: str
+) -> None:
+    made = oversubscribed(4, 4, 4)
+    for kind, number in (("gpu9", down), ("spine1", up)):
+        for end in range(number):
+            made.cable("leaf9", f"{kind}{end} mlx5_0" if kind == "gpu9" else kind)
+    for _port in range(silent):
+        guid, port, name = made.end("leaf9")
+        made.lines.append(f'0x{guid:016x} "{name:>30}" 1 {port}[ ] =={NDR}==>      "Port not available"')
+    uplinks = {target: check for (name, target), check in made.checks(intended).items() if name == "uplinks"}
+    assert [check.verdict.value for check in uplinks.values()] == [verdict]
+    assert [*uplinks] == (["subnet"] if verdict == "pass" else ["leaf9"])
+
+
 def test_a_rate_that_is_not_understood_is_not_0(by_rails: Fabric) -> None:
     state = "( 4X some speed Active/ LinkUp)"
     by_rails.cable("leaf0", "spine1", state)

@@ -69,9 +69,7 @@ def test_every_xid_has_the_remedy_of_the_catalog(number: int) -> None:
     severities, word = FITS[action]
     assert cause.severity in severities
     assert word in cause.advice
-    assert ("reset the GPU" in cause.advice) <= (
-        action not in ("IGNORE", "RESTART_APP") or number in (92, 94, 157)
-    )
+    assert ("reset the GPU" in cause.advice) <= (action not in ("IGNORE", "RESTART_APP") or number == 94)
 
 
 @cases.table

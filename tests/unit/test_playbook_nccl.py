@@ -159,7 +159,7 @@ def test_slurm_starts_those_that_have_the_program(site: Site) -> None:
         "b": "pass",
         "c": "unknown",
     }
-    assert "node c all_reduce_perf of nccl-tests was not found" in said
+    assert "node c all_reduce_perf of nccl-tests or rccl-tests was not found" in said
 
 
 def test_without_mpi_each_node_is_measured_by_itself(site: Site) -> None:

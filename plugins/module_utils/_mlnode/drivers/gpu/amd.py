@@ -130,20 +130,22 @@ def _mode(host: Host, address: str) -> str:
 def _versions(host: Host, cards: Sequence[Card]) -> Check:
     """The driver, and the firmware that GPUs of one model have. Raises HostError."""
     driver = _driver(host)
-    found: dict[str, Counter[str]] = {}
+    firmware: dict[str, Counter[str]] = {}
     for card in cards:
         for name, text in _firmware(host, card.address).items():
-            found.setdefault(name, Counter())[text] += 1
-    if not found:
+            firmware.setdefault(name, Counter())[text] += 1
+    if not firmware:
         return VERSIONS.unknown(f"{driver}; no firmware is shown")
     different = {
-        name: counts for name, counts in found.items() if len(counts) > 1 or sum(counts.values()) < len(cards)
+        name: counts
+        for name, counts in firmware.items()
+        if len(counts) > 1 or sum(counts.values()) < len(cards)
     }
     if different:
         words = [f"{name} {', '.join(f'{text} ({number})' for text, number in counts.items())}"
                  for name, counts in different.items()]  # fmt: skip
         return VERSIONS.judged(False, f"{driver}; {listed(words, topics.NAMED)}", expected="one of each")
-    shown = ", ".join(f"{name} {next(iter(counts))}" for name, counts in sorted(found.items()))
+    shown = ", ".join(f"{name} {next(iter(counts))}" for name, counts in sorted(firmware.items()))
     return VERSIONS.judged(True, f"{driver}; {shown}", expected="one of each")
 
 

@@ -61,6 +61,17 @@ def test_a_node_that_has_lost_a_gpu() -> None:
     assert "lspci" in line
 
 
+def test_a_node_with_another_firmware_on_its_gpus() -> None:
+    given = nodes(4)
+    for name, result in given.items():
+        words = f"amdgpu 6.14.14, vbios 113-M3000100-10{3 if name == 'gpu003' else 2}, SPX/NPS1"
+        change(result, "gpu_versions", "node", words, value=words)
+    [line] = lines(given)
+    assert line.startswith("gpu003 node: fleet fail: GPU versions amdgpu 6.14.14, vbios 113-M3000100-103,")
+    assert "where 3 of 4 have amdgpu 6.14.14, vbios 113-M3000100-102" in line
+    assert "bring all to one driver" in line
+
+
 def cabled(result: Any, device: str, switch: str) -> None:
     """Add what rdma_check reports of a RoCE port where lldpd runs."""
     more = {"verdict": "skip", "expected": "", "source": "lldpctl -f json0", "advice": ""}

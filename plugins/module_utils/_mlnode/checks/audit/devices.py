@@ -64,7 +64,7 @@ def _nodes(_host: Host, topology: Topology) -> Check:
 
 def _drivers(topology: Topology) -> Iterator[tuple[GpuDriver, list[Gpu]]]:
     """Drivers of the GPUs here, each with its GPUs. Raises Nothing without any."""
-    known = gpu_drivers.of(gpu.vendor for gpu in topology.gpus)
+    known = gpu_drivers.for_vendors(gpu.vendor for gpu in topology.gpus)
     if not known:
         others = ", ".join(dict.fromkeys(gpu.vendor for gpu in topology.gpus))
         why = f"nothing here reads this of GPUs of {others}" if others else "there is no GPU"

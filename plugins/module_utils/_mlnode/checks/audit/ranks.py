@@ -132,7 +132,7 @@ def gpus_of(
         gpus[pid] = tuple(sorted(address for address in addresses if address in known))
     torn = [pid for pid, held in gpus.items() if len({*_homes(topology, held)}) > 1]
     if torn:
-        for driver in gpu_drivers.of(gpu.vendor for gpu in topology.gpus):
+        for driver in gpu_drivers.for_vendors(gpu.vendor for gpu in topology.gpus):
             apps = host.once(f"processes on {driver.VENDOR}", partial(driver.computing, host))
             gpus.update({pid: apps[pid] for pid in torn if pid in apps})
     return gpus

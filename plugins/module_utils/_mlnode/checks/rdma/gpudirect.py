@@ -65,7 +65,7 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
 def _vendor(
     host: Host, topology: Topology, subject: Subject, vendor: str, cards: tuple[str, ...], want: str
 ) -> Check:
-    driver = next(iter(gpu_drivers.of([vendor])), None)
+    driver = next(iter(gpu_drivers.for_vendors([vendor])), None)
     if driver is None:
         return subject.skip(f"nothing is known here of GPUDirect with GPUs of {vendor}")
     ways = []

@@ -110,7 +110,7 @@ def _gpus(topology: Topology, expect: Expectations) -> Check:
 def _versions(host: Host, topology: Topology) -> Check:
     """Driver, firmware and partitions of the GPUs, which nodes of a fleet have alike."""
     subject = Subject("gpu_versions", source="/sys/bus/pci/devices")
-    known = gpu_drivers.of(gpu.vendor for gpu in topology.gpus)
+    known = gpu_drivers.for_vendors(gpu.vendor for gpu in topology.gpus)
     if not known:
         return subject.skip("no GPU whose driver is known here")
     try:

@@ -76,11 +76,12 @@ def _slow(metrics: Metrics) -> dict[str, int]:
 def _changed(subject: Subject, first: Metrics, second: Metrics | HostError | None) -> Check:
     if not _slow(first):
         return _judged(subject, (), "; never since the driver was loaded")
-    if not isinstance(second, Metrics) or second.cycles is None or first.cycles is None:
-        return subject.unknown(f"the second look failed: {second}")
+    if not isinstance(second, Metrics) or second.cycles is None or not first.cycles:
+        why = second if isinstance(second, HostError) else "the firmware counts no cycles"
+        return subject.unknown(f"two looks cannot be compared: {why}")
     passed = (second.cycles - first.cycles) % _WRAP
     share = ", ".join(f"{name} {count / first.cycles:.2%}" for name, count in _slow(first).items())
-    before = f"; since the driver was loaded: {share} of the time" if first.cycles else ""
+    before = f"; since the driver was loaded: {share} of the time"
     if not passed:
         return subject.unknown(f"the firmware counted nothing between two looks{before}")
     now = [name for name, count in second.slowed.items() if (count - first.slowed[name]) % _WRAP]

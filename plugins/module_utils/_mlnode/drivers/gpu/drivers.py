@@ -13,7 +13,7 @@ from .nvidia import Nvidia
 ALL: tuple[GpuDriver, ...] = (Nvidia(), Amd())
 
 
-def of(vendors: Iterable[str]) -> list[GpuDriver]:
+def for_vendors(vendors: Iterable[str]) -> list[GpuDriver]:
     """Drivers for these vendors of the topology; a vendor without a driver has none."""
     names = {*vendors}
     return [driver for driver in ALL if driver.VENDOR in names]

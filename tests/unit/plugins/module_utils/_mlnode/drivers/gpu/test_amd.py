@@ -136,6 +136,8 @@ def test_clocks_that_are_lower_now(node: AmdMachine, make: Any) -> None:
     assert of_gpu(node, "gpu_clocks").verdict is Verdict.PASS
     node.tables[path] = [before, before]
     assert of_gpu(node, "gpu_clocks").verdict is Verdict.UNKNOWN, "the firmware has counted nothing"
+    node.tables[path] = [make(cycles=0, prochot=10), make(cycles=1100, prochot=20)]
+    assert of_gpu(node, "gpu_clocks").verdict is Verdict.UNKNOWN, "the firmware had counted nothing"
     node.tables[path] = [before, b""]
     assert of_gpu(node, "gpu_clocks").verdict is Verdict.UNKNOWN
 

@@ -299,7 +299,7 @@ options:
     description:
       - Seconds after a change of a node, after which it restores itself if the controller has not gone on. It also does
         so at a boot. An expired lease ends the run.
-      - If omitted, the time of two phases and a change, plus 600. The least is without these 600.
+      - If omitted, the time of the phases between two changes, plus 600. The least is without these 600.
     type: int
   effect_put_back:
     description: Whether to restore the nodes of an unfinished run, without a measurement.

@@ -204,7 +204,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a lease shorter than a phase": (
         {"effect_lease": 60},
-        "effect_lease: expected 2401 s or more, for two phases and the change before them, got 60",
+        "effect_lease: expected 2401 s or more, for 2 phases and the change before them, got 60",
     ),
     "arguments without a launcher": (
         {"effect_launcher": "first", "effect_launcher_arguments": ["-q"]},

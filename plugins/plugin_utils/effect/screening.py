@@ -5,7 +5,7 @@
 Least squares on logarithms: a constant, a trend in time and one term for each area. The test begins with the
 area of the smallest effect. Areas with smaller effects than the tested one count as noise, which then has 21
 instead of 14 degrees of freedom for 8 areas in 24 phases. With m areas, an area is found if its t is beyond
-the quantile of 0.047 / m (Bonferroni): without any effect, at most 5 of 100 experiments find one. All areas
+the quantile of 0.0475 / m (Bonferroni): without any effect, at most 5 of 100 experiments find one. All areas
 with larger effects are found with it.
 """
 
@@ -21,8 +21,8 @@ from .student import quantile
 
 #: Part of all experiments that find an area without effect, of all areas together, as each test counts it. At
 #: most 5 of 100 are promised. Later steps of the test, and curves that are taken out by chance, add the rest:
-#: 4.96 of 100 in 900,000 experiments with the noise of tests/simulation/test_screening.py.
-OUTSIDE = 0.047
+#: 4.96 of 100 in 900,000 experiments of the same model in NumPy, with the noise of tests/simulation.
+OUTSIDE = 0.0475
 #: Part of equal experiments that would miss an effect as large as `seen`
 MISSED = 0.05
 #: A bent trend is part of the model if its t is beyond the quantile of this: by chance in 2 of 1000
@@ -196,6 +196,7 @@ def _alias(model: _Model, area: int, others: Sequence[int], half: float) -> tupl
     if model.design.folded:
         return None
     mine = model.columns[area]
+    others = sorted(others)
     for at, first in enumerate(others):
         for second in others[at + 1 :]:
             both = list(map(float.__mul__, model.columns[first], model.columns[second]))

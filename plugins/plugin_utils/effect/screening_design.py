@@ -35,9 +35,10 @@ ROWS = {
 #: Degrees of freedom for the noise, at least: with fewer, Student's t of 8 areas is above 5
 LEAST_FREE = 4
 
-#: Orders to choose from. The correlation of bent trends with an area is 0.16 in a random order of 24 phases,
-#: 0.08 in the best of 100 and 0.07 in the best of 400.
-_ORDERS = 100
+#: Orders to choose from, in 0.2 s. The largest correlation of a bent trend with one of 8 areas is 0.27 in a
+#: random order of 24 phases, 0.16 in the best of 100 and 0.14 in the best of 1,000. Under a trend that is
+#: bent by 20 %, an effect of 3 % is found in 83 of 100 experiments with the best of 100, in 89 with 1,000.
+_ORDERS = 1000
 
 
 class Design(NamedTuple):

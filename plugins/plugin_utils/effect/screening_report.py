@@ -145,7 +145,7 @@ def _words(effect: AreaEffect | None, verdict: str, least: float) -> str:
 
 def plan_lines(design: str, left_out: Mapping[str, str]) -> list[str]:
     """design: its words. left_out: area → why."""
-    return [design, *([f"left out: {'; '.join(map(': '.join, left_out.items()))}"] if left_out else [])]
+    return [design, *(f"left out: {area}: {why}" for area, why in left_out.items())]
 
 
 def lines(document: Mapping[str, Any]) -> list[str]:

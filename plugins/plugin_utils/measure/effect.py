@@ -9,6 +9,7 @@ unit of the interval, which takes three of them.
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import math
 import time
@@ -100,14 +101,15 @@ class Effect:
         return max(1.0, (time.time() - began) / 2)
 
     def _lease(self, change: float) -> int:
-        """Seconds. The state is the same in up to two phases, and a node renews its lease as it changes.
+        """Seconds. A node renews its lease as it changes, and its state may be the same in several phases.
         change: seconds of a change of all nodes. Raises MeasureError."""
-        least = math.ceil(2 * max(0.0, self._phase_seconds) + change)
+        same = max((len([*phases]) for _state, phases in itertools.groupby(self._sequence)), default=1)
+        least = math.ceil(same * max(0.0, self._phase_seconds) + change)
         given = self._given["effect_lease"]
         if given is not None and given < least:
             raise MeasureError(
-                f"effect_lease: expected {least} s or more, for two phases and the change before them, got "
-                f"{given}; omit it, or make the phases shorter"
+                f"effect_lease: expected {least} s or more, for {counted(same, 'phase')} and the change "
+                f"before them, got {given}; omit it, or make the phases shorter"
             )
         return least + CHANGE if given is None else int(given)
 

@@ -29,11 +29,12 @@ ALL = "area"
 #: Areas that a running kernel keeps: it reads its command line at boot, and a loaded module stays loaded
 _AT_BOOT = ("boot", "modules")
 
-#: Reasons for an area to be left out
-NEEDS_BOOT, NOTHING = "needs a boot", "changes nothing on these nodes"
+#: Reason for an area to be left out
+NEEDS_BOOT = "needs a boot"
 
-#: Statuses of settings that the node cannot have, and of settings that are not in force
-_LACKS = ("unsupported", "refused", "managed", "unknown")
+#: Statuses of settings that are not compared, the first one the most urgent to know
+_LACKS = ("unknown", "refused", "managed", "unsupported")
+#: Statuses of declared settings that are not in force
 _NOT_IN_FORCE = ("drifted", "pending_reboot", "refused", "unknown")
 
 #: Options of an effect that a fixed number of phases has no use for
@@ -57,6 +58,8 @@ class Screening(Effect):
         self._left_out: dict[str, str] = {}
         #: Area or setting → its settings that nodes can have
         self._settings: dict[str, set[_Key]] = {}
+        #: Areas and settings that were seen to be without effect in a phase that does not declare them
+        self._off: set[str] = set()
 
     # -- before ----------------------------------------------------------------------------------------
 
@@ -93,7 +96,10 @@ class Screening(Effect):
         for name in names:
             state = f"declared without {name}"
             self._states.add(state, {node: [name] for node in self._fleet.names})
-            others = self._states.previewed(state)
+            try:
+                others = self._states.previewed(state)
+            except MeasureError as error:
+                raise MeasureError(f"without {name}: {error}") from error
             own = {key: row for key, row in rows.items() if key not in _rows(others)}
             self._settings[name] = {
                 key for key, row in own.items() if _differs(row, self._states.original[key[0]])
@@ -101,9 +107,7 @@ class Screening(Effect):
             if waiting - _waiting(others) or any(area in _AT_BOOT for _node, _part, area, _key in own):
                 self._left_out[name] = NEEDS_BOOT
             elif not self._settings[name]:
-                problem = next((row for row in own.values() if row["reason"]), None)
-                why = f" ({problem['key']}: {problem['reason']})" if problem else ""
-                self._left_out[name] = f"{NOTHING}{why}"
+                self._left_out[name] = _why([*own.values()])
 
     def _add(self, phase: int) -> str:
         """Name of a phase's state."""
@@ -136,14 +140,30 @@ class Screening(Effect):
     def _reach(self, place: int, letter: str) -> None:
         answers = self._states.reached(letter)
         rows = _rows(answers)
+        applied = self._design.applied(place)
+        declared = [key for area in applied for key in sorted(self._settings[area]) if key[0] in answers]
         wrong = [
             f"{key[0]}: {key[3]} is {rows[key]['status']}: {rows[key]['reason']}"
-            for area in self._design.applied(place)
-            for key in self._settings[area]
-            if key in rows and rows[key]["status"] in _NOT_IN_FORCE
+            if key in rows
+            else f"{key[0]}: {key[3]} is missing in the answer of the node"
+            for key in declared
+            if key not in rows or rows[key]["status"] in _NOT_IN_FORCE
         ]
+        off = {*self._design.areas} - {*applied} - self._off
+        wrong += self._still_on(sorted(off)) if off and not wrong else []
         if wrong:
             raise MeasureError("; ".join(wrong))
+        self._off |= off
+
+    def _still_on(self, areas: Sequence[str]) -> Iterator[str]:
+        """Areas that this phase does not declare, and that are in force on a node. Raises MeasureError."""
+        rows = _rows(self._states.previewed(DECLARED))
+        for area in areas:
+            of_nodes: dict[str, set[str]] = {}
+            for key in self._settings[area]:
+                of_nodes.setdefault(key[0], set()).add(rows[key]["status"] if key in rows else "missing")
+            for name in [name for name, statuses in of_nodes.items() if statuses == {"ok"}]:
+                yield f"{name}: {area} keeps its values without its declaration, and cannot be compared"
 
     def _document(self, end: str = "") -> dict[str, Any]:
         del end  # all phases are measured
@@ -203,12 +223,23 @@ def _waiting(answers: Answers) -> set[tuple[str, int, str]]:
     return {(name, number, area) for name, number, area, about in _parts(answers) if about["reboot_required"]}
 
 
-def _differs(row: Mapping[str, Any], found: str) -> bool:
-    """False if the node cannot have the setting, or has had its value before the first run. found: the state
-    before this run."""
+def _why(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Reason for an area to be left out, none of whose settings differs."""
+    if not rows:
+        return "has no settings on these nodes"
+    lacking = [row for row in rows if row["status"] in _LACKS]
+    if not lacking:
+        return "changes nothing on these nodes"
+    row = min(lacking, key=lambda row: _LACKS.index(row["status"]))
+    return f"is {row['status']} on these nodes ({row['key']}: {row['reason']})"
+
+
+def _differs(row: Mapping[str, Any], original: str) -> bool:
+    """False if the node cannot have the setting, or has had its value before the first run. original:
+    the state before this run."""
     if row["status"] != "ok":
         return row["status"] not in _LACKS
     if row["origin"] is None or row["runtime"] is None:
         # It is in force, and its earlier value is unknown.
-        return found == DECLARED
+        return original == DECLARED
     return not values.same(row["origin"], row["runtime"])

@@ -197,3 +197,45 @@ def test_what_is_a_profiles_is_what_no_override_names(
 
 def test_without_a_profile_all_is_the_operators() -> None:
     assert profile.combined("", {"thp": {"enabled": "never"}}).profile == {}
+
+
+def left(names: list[str], **overrides: Any) -> profile.Declared:
+    return profile.declared({"profile": "training", "without": names, **overrides}, {}, lambda value: value)
+
+
+def test_an_area_is_left_out_whatever_declares_it() -> None:
+    whole = profile.combined("training", {"thp": {"enabled": "always"}})
+    without = left(["thp"], thp={"enabled": "always"})
+    assert without.areas == {area: spec for area, spec in whole.areas.items() if area != "thp"}
+    assert "thp" not in without.profile
+
+
+@pytest.mark.parametrize(
+    ("name", "area", "path"),
+    [
+        ("sysctl.vm.swappiness", "sysctl", ["settings", "vm.swappiness"]),
+        ("sysctl.settings.vm.swappiness", "sysctl", ["settings", "vm.swappiness"]),
+        ("thp.defrag", "thp", ["defrag"]),
+        ("limits.nofile.login", "limits", ["nofile", "login"]),
+    ],
+)
+def test_a_setting_is_left_out_and_all_else_is_declared(name: str, area: str, path: list[str]) -> None:
+    whole, without = left([]), left([name])
+    *above, key = path
+    for areas, was in zip(without, whole):
+        inner, before = areas[area], was[area]
+        for step in above:
+            assert {other: inner[other] for other in inner if other != step} == {
+                other: before[other] for other in before if other != step
+            }
+            inner, before = inner[step], before[step]
+        assert key in before
+        assert inner == {other: before[other] for other in before if other != key}
+    assert profile.declares(whole.areas, name)
+    assert not profile.declares(without.areas, name)
+
+
+@pytest.mark.parametrize("name", ["", "gpus", "thp.", "thp.enabled.x", "sysctl.vm", "sysctl.vm.swappines"])
+def test_a_name_that_is_not_declared_changes_nothing(name: str) -> None:
+    assert left([name]) == left([])
+    assert not profile.declares(left([]).areas, name)

@@ -29,7 +29,7 @@ def values(
     design: Design, effects: dict[str, float], noise: float = 0.003, drift: float = -0.01
 ) -> list[float]:
     """Of each phase, with the effects of its areas, normal noise and a straight drift."""
-    chance = random.Random(f"{design.levels}{effects}")
+    chance = random.Random(f"{effects}{design.levels}")
     return [
         100 * math.exp(drift * phase + chance.gauss(0, noise))
         * math.prod(1 + effects.get(area, 0) for area in design.applied(phase))
@@ -97,7 +97,7 @@ def test_interactions_in_another_design_are_named_with_their_share(
         assert abs(pairs[0][2]) == pytest.approx(most)
         for first, second, share in pairs:
             assert area not in (first, second)
-            both = [one * other for one, other in zip(columns[first], columns[second])]
+            both = [sign * other for sign, other in zip(columns[first], columns[second])]
             assert dot(columns[area], both) == pytest.approx(share * phases)
 
 

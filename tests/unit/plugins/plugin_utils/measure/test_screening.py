@@ -1,10 +1,11 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The option effect_by."""
+"""The option effect_by, and settings that cannot be compared."""
 
 from __future__ import annotations
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure import screening
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.nodes import MeasureError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.measure.screening import compared
 
@@ -55,3 +56,42 @@ def test_names_that_cannot_be_compared(given: list[str], words: str) -> None:
     with pytest.raises(MeasureError) as raised:
         compared(given, DECLARED)
     assert words in str(raised.value)
+
+
+def row(status: str, origin: str | None = "0", runtime: str | None = "1") -> dict[str, str | None]:
+    return {"key": "a", "status": status, "origin": origin, "runtime": runtime, "reason": "EIO"}
+
+
+@pytest.mark.parametrize(
+    ("setting", "original", "differs"),
+    [
+        (row("drifted"), "reverted", True),
+        (row("ok"), "declared", True),
+        # Its value was the declared one before the first run.
+        (row("ok", "1"), "declared", False),
+        (row("ok", None), "reverted", False),
+        # A file has no value before the first run that a row would have.
+        (row("ok", None), "declared", True),
+        (row("ok", None, None), "declared", True),
+        (row("unknown"), "declared", False),
+        (row("unsupported"), "reverted", False),
+    ],
+)
+def test_settings_that_differ_from_before_the_first_run(
+    setting: dict[str, str | None], original: str, differs: bool
+) -> None:
+    assert screening._differs(setting, original) is differs
+
+
+@pytest.mark.parametrize(
+    ("statuses", "why"),
+    [
+        (["ok", "ok"], "changes nothing on these nodes"),
+        (["ok", "unsupported"], "is unsupported on these nodes (a: EIO)"),
+        # A setting that cannot be read may change something.
+        (["unsupported", "unknown"], "is unknown on these nodes (a: EIO)"),
+        ([], "has no settings on these nodes"),
+    ],
+)
+def test_reasons_for_which_an_area_is_left_out(statuses: list[str], why: str) -> None:
+    assert screening._why([row(status) for status in statuses]) == why

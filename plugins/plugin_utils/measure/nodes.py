@@ -58,7 +58,7 @@ _KEYWORDS = (
 _LOST: Mapping[str, Any] = {"failed": True, "msg": "failed earlier in this run"}
 
 #: Options of ssh that end a connection after a minute of silence: a measurement of hours would not notice
-#: the death of its node. It is a connection of its own: a shared one has the options of its first user.
+#: the death of its node. A shared connection would have the options of its first user.
 _NOTICE = "-o ControlPath=none -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
 
 #: Variable of the options of ssh
@@ -103,7 +103,7 @@ class Fleet:
         self._declarations: dict[tuple[Any, ...], Call] = {}
         self.names = [str(name) for name in variables["ansible_play_hosts_all"]]
         self._lost = {*self.names} - {str(name) for name in variables["ansible_play_hosts"]}
-        #: Node → variables of its calls in addition to those of the inventory
+        #: Node → more variables for its calls
         self.own: Mapping[str, Mapping[str, Any]] = {}
         self.forks = int(context.CLIARGS.get("forks") or 1)
         self.check = bool(task.check_mode)

@@ -17,7 +17,7 @@ import shutil
 import signal
 import threading
 import time
-from typing import IO, Sequence, cast
+from typing import IO, Any, Sequence, cast
 
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple
@@ -72,6 +72,8 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
 
     others = _children()
     _adopt(True)
+    group = _Group()
+    handlers = [(number, signal.signal(number, group.stopped)) for number in _STOPS]
     begin = time.perf_counter()
     try:
         # A new session is a new process group, without a terminal.
@@ -84,8 +86,9 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
         )
     except (OSError, ValueError) as error:
         _adopt(False)
+        _restore(handlers)
         raise HostError("run", printable(command[0]), getattr(error, "errno", None), str(error)) from error
-    group = _Group(process.pid)
+    group.begin(process.pid)
     out, err = (
         _Output(cast("IO[bytes]", stream), bound, group)
         for stream, bound in ((process.stdout, most), (process.stderr, 0))
@@ -95,7 +98,6 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
     timer.start()
     ended, end = os.pipe()
     threading.Thread(target=_end_without_reader, args=(group, ended), daemon=True).start()
-    handlers = [(number, signal.signal(number, group.stopped)) for number in _STOPS]
     try:
         # Not reaped yet: its number belongs to no other group.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -104,8 +106,7 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
         timer.cancel()
         group.kill()
         os.close(end)
-        for number, handler in handlers:
-            signal.signal(number, handler)
+        _restore(handlers)
         rc = process.wait()
         _end_orphans(others)
         _adopt(False)
@@ -126,6 +127,11 @@ def _end_without_reader(group: _Group, ended: int) -> None:
     if ended not in ready:
         group.end(_GONE)
     os.close(ended)
+
+
+def _restore(handlers: Sequence[tuple[signal.Signals, Any]]) -> None:
+    for number, handler in handlers:
+        signal.signal(number, handler)
 
 
 def _adopt(wanted: bool) -> None:
@@ -180,15 +186,22 @@ def _failure(rc: int, said: str) -> str:
 
 
 class _Group:
-    """A process group. problem: why it was ended early, "" if it was not."""
+    """A process group, which may be ended before it has begun. problem: why it was ended early, "" if it was
+    not."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self) -> None:
+        self._number = 0
+        self._begun = threading.Event()
         self._over = threading.Event()
         self.problem = ""
 
+    def begin(self, number: int) -> None:
+        self._number = number
+        self._begun.set()
+
     def end(self, problem: str) -> None:
         """SIGTERM, and after a while SIGKILL, unless it ended before."""
+        self._begun.wait()
         self.problem = self.problem or problem
         self._signal(signal.SIGTERM)
         if not self._over.wait(_GRACE):

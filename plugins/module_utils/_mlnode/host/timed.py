@@ -144,7 +144,7 @@ def _children() -> set[int]:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         own = os.readlink("/proc/self")
-    except (ChildProcessError, FileNotFoundError):
+    except OSError:  # ChildProcessError: it has none
         return set()
     return {int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == own}
 

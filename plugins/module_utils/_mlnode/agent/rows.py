@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Collection, Sequence
 
 from ..engine import boot_service, lasting
-from ..engine.boot_service import Fault
+from ..engine.boot_manager import Fault
 from ..engine.kind import AGENT_FILE, AGENT_KIND, AGENT_ROW, Info, Row
 from ..engine.units import LINKS, NIC_PATH_FILE, TEXTS, UDEV_FILE
 from ..host import places

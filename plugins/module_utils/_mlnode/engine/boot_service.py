@@ -18,15 +18,14 @@ from typing import Iterator, Mapping, Sequence
 from ..host import unit_words
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
-from ..linux import exec_mounts, systemd_conf, systemd_show, systemd_unit
+from ..linux import exec_mounts, systemd_show, systemd_unit
 from ..linux.kernel_line import KernelLine
 from ..linux.systemd_conf import Line
 from ..linux.systemd_show import Properties
 from ..linux.systemd_unit import Unit
-from ..loader import boot_loader
 from ..model.errors import HostError
-from ..model.record import NamedTuple
-from . import harmless
+from . import boot_manager, harmless
+from .boot_manager import NOT_JUDGED, TAKE_OUT, TAKE_OUT_WORD, Fault
 from .kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, NO_AGENT
 from .units import (
     LINKS,
@@ -44,11 +43,6 @@ from .units import (
 
 #: Repairs all files of the agent
 MEND = "run site.yml, or install the agent"
-_TAKE_OUT = "take that line out and run systemctl daemon-reload"
-_TAKE_OUT_WORD = "take that out of the boot loader's entry"
-#: For a line that may stop a unit
-NOT_JUDGED = "which was not judged"
-
 #: Targets that every service of the agent needs and follows (systemd.service(5), Default Dependencies)
 _NEEDED = ("sysinit.target", "basic.target")
 
@@ -57,9 +51,6 @@ _NAMES = 1 << 17
 
 #: From this exit status on, systemd has not come to our command (systemd.exec(5), process exit codes)
 _NOT_STARTED = 200
-
-#: Names of systemd as the first program, init= (bootparam(7))
-_INIT = ("systemd", "init")
 
 #: Prefix of all our units
 _OURS = "mlnode-"
@@ -72,21 +63,6 @@ _STARTING, _TIMERS = "multi-user.target", "timers.target"
 
 #: Signs before a command that say how it is run (systemd.service(5)), which systemd does not show
 _PREFIXES = "@-:+!|"
-
-
-class Fault(NamedTuple):
-    """remedy: the action to take. theirs: it lies in a file of others, which an installation leaves alone.
-    stops: the unit does not do its work; else it only differs from the installed unit. judged: False if the
-    effect on the unit is unknown."""
-
-    words: str
-    remedy: str
-    theirs: bool = False
-    stops: bool = True
-    judged: bool = True
-
-    def __str__(self) -> str:
-        return f"{self.words}: {self.remedy}"
 
 
 def installed(host: Host) -> bool:
@@ -152,7 +128,7 @@ def is_idle(host: Host) -> bool:
 
 
 def _boot_faults(host: Host, running: bool) -> tuple[Fault, ...]:
-    faults = [*_command(host, running), *_kernel_line(host, running), *_manager(host)]
+    faults = [*_command(host, running), *boot_manager.words(host, running), *boot_manager.environment(host)]
     faults += _unit(host, AGENT_UNIT, AGENT_FILE, AGENT_LINK, running)
     faults += _never_began(host) if running and not faults else []
     return (*faults, *_file(host, PRESET_FILE, stops=False))
@@ -160,7 +136,7 @@ def _boot_faults(host: Host, running: bool) -> tuple[Fault, ...]:
 
 def _timer_faults(host: Host, units: Sequence[str], running: bool) -> list[Fault]:
     faults = [fault for name in units for fault in _unit(host, name, f"{UNIT_FOLDER}/{name}", "", running)]
-    return [*faults, *_masked(host, [_TIMERS], _line(host, running))]
+    return [*faults, *_masked(host, [_TIMERS], boot_manager.line_of_next_boot(host, running))]
 
 
 def _nic_faults(host: Host, running: bool) -> tuple[Fault, ...]:
@@ -208,8 +184,8 @@ def _unit(host: Host, name: str, path: str, link: str, running: bool) -> list[Fa
     if unit.fragment != path:
         return [Fault(f"{unit.fragment} takes the place of {path}", f"remove {unit.fragment}", True)]
     wanted = systemd_unit.of_text(name, TEXTS[path])
-    line = _line(host, running)
-    faults = [*_masked_by_line(name, line), *_masked(host, _NEEDED, line)]
+    line = boot_manager.line_of_next_boot(host, running)
+    faults = [*boot_manager.masking(name, line), *_masked(host, _NEEDED, line)]
     faults += [_fault(difference, path, judged) for difference, judged in harmless.differences(unit, wanted)]
     if not any(fault for fault in faults if not fault.theirs):
         faults += _file(host, path, stops=False)
@@ -230,7 +206,7 @@ def _fault(line: Line, own: str, judged: bool) -> Fault:
         difference = f"{own}:{line.number} has {line.text}" if line.number else f"{own} lacks {line.text}"
         return Fault(difference, MEND)
     words = f"{line.where} sets {line.text}"
-    return Fault(words if judged else f"{words}, {NOT_JUDGED}", _TAKE_OUT, theirs=True, judged=judged)
+    return Fault(words if judged else f"{words}, {NOT_JUDGED}", TAKE_OUT, theirs=True, judged=judged)
 
 
 def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
@@ -246,7 +222,7 @@ def _file(host: Host, path: str, stops: bool = True) -> list[Fault]:
 
 def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
     """Faults of the unit's start at boot."""
-    line = _line(host, running)
+    line = boot_manager.line_of_next_boot(host, running)
     start = systemd_unit.start(host, name, line=line)
     if start.by:
         return []
@@ -264,7 +240,7 @@ def _start(host: Host, name: str, link: str, running: bool) -> list[Fault]:
     problem = f"the next boot ends in {start.target} ({start.where}), which does not start multi-user.target"
     remedy = "systemctl set-default multi-user.target"
     if "kernel command line" in start.where:
-        remedy = _TAKE_OUT_WORD
+        remedy = TAKE_OUT_WORD
     return [Fault(problem, remedy, theirs=True)]
 
 
@@ -292,7 +268,7 @@ def _others(host: Host, unit: Unit, line: KernelLine | None) -> list[Fault]:
         return []
     booted = systemd_unit.booted(host, line)
     faults = [
-        Fault(f"{unit_line.where} ({other}) sets {unit_line.text}", _TAKE_OUT, theirs=True)
+        Fault(f"{unit_line.where} ({other}) sets {unit_line.text}", TAKE_OUT, theirs=True)
         for other, unit_line in named
         if unit_line.key == "Conflicts" and other in booted
     ]
@@ -304,7 +280,7 @@ def _others(host: Host, unit: Unit, line: KernelLine | None) -> list[Fault]:
         known = {later, earlier} <= booted
         if known and systemd_unit.waits_for(host, earlier, later, booted, order):
             words = f"{unit_line.where} sets {unit_line.text}, which closes a cycle of After= and Before="
-            faults.append(Fault(words, _TAKE_OUT, theirs=True))
+            faults.append(Fault(words, TAKE_OUT, theirs=True))
     return faults
 
 
@@ -325,40 +301,7 @@ def _order(host: Host, unit: Unit, others: Sequence[str]) -> dict[str, set[str]]
     return order
 
 
-# -- the manager and its command line ------------------------------------------------------
-
-
-def _line(host: Host, running: bool) -> KernelLine | None:
-    """The kernel command line of the next boot, as far as it is known. Raises HostError."""
-    return boot_loader.next_line(host) if running else None
-
-
-def _kernel_line(host: Host, running: bool) -> list[Fault]:
-    """Faults of words for systemd that concern no unit. For words that choose a target see _start()."""
-    line = _line(host, running)
-    faults = []
-    for word in line.words if line else ():
-        said = f"{line.where if line else ''} has {word.text}"
-        if word.key == "init" and word.value.rpartition("/")[2] not in _INIT:
-            faults.append(Fault(f"{said}, which starts no systemd", _TAKE_OUT_WORD, theirs=True))
-        elif not harmless.allows_parameter(word.key, word.value):
-            faults.append(Fault(f"{said}, {NOT_JUDGED}", _TAKE_OUT_WORD, theirs=True, judged=False))
-    return faults
-
-
-def _manager(host: Host) -> list[Fault]:
-    """Faults of the environment that the manager gives to all its units (systemd-system.conf(5))."""
-    return [
-        Fault(f"{line.where} sets {line.text}, {NOT_JUDGED}", _TAKE_OUT, theirs=True, judged=False)
-        for key in ("DefaultEnvironment", "ManagerEnvironment")
-        for line in systemd_conf.manager(host, key)
-        if line.value and not harmless.environment(line.value)
-    ]
-
-
-def _masked_by_line(name: str, line: KernelLine | None) -> list[Fault]:
-    word = line.masking(name) if line else ""
-    return [Fault(f"{line.where if line else ''} has {word}", _TAKE_OUT_WORD, theirs=True)] if word else []
+# -- masked units --------------------------------------------------------------------------
 
 
 def _masked(host: Host, names: Sequence[str], line: KernelLine | None) -> list[Fault]:
@@ -366,7 +309,7 @@ def _masked(host: Host, names: Sequence[str], line: KernelLine | None) -> list[F
     faults = []
     for name in names:
         unit = systemd_unit.load(host, name)
-        faults += _masked_by_line(name, line)
+        faults += boot_manager.masking(name, line)
         if unit.masked:
             faults.append(Fault(f"{unit.fragment} masks {name}", f"remove {unit.fragment}", theirs=True))
     return faults
@@ -382,8 +325,8 @@ def _loader_off(host: Host, name: str, running: bool) -> str:
         return f"{name} does not exist" if properties.get("LoadState") == ("not-found",) else ""
     if unit.masked:
         return f"{unit.fragment} masks {name}"
-    line = _line(host, running)
-    for fault in _masked_by_line(name, line):
+    line = boot_manager.line_of_next_boot(host, running)
+    for fault in boot_manager.masking(name, line):
         return fault.words
     shipped = systemd_unit.shipped(host, name)
     for difference, judged in harmless.differences(unit, shipped):

@@ -18,7 +18,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machin
 from mlnode.agent import install as agent
 from mlnode.agent import node
 from mlnode.agent.explain import explain
-from mlnode.engine import boot_service, engine
+from mlnode.engine import boot_manager, boot_service, engine
 from mlnode.engine import units as agent_files
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_FILE, AGENT_LINK, AGENT_UNIT, Row
@@ -203,7 +203,7 @@ def test_a_line_that_is_not_judged_makes_unknown_what_depends_on_it(tuned: Boote
     rows = survey(tuned)
     boot = rows["agent.boot"]
     assert (boot.status, boot.info.severity) == (Status.UNKNOWN, Severity.HIGH)
-    words = f"{ETC}/{AGENT_UNIT}.d/x.conf:2 sets ReadOnlyPaths=/sys, {boot_service.NOT_JUDGED}"
+    words = f"{ETC}/{AGENT_UNIT}.d/x.conf:2 sets ReadOnlyPaths=/sys, {boot_manager.NOT_JUDGED}"
     assert words in boot.reason
     assert boot.reading.boot.value.unreadable is not None
     assert (rows["thp.enabled"].status, rows["thp.enabled"].reason) == (Status.OK, "boot: see agent.boot")

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit import drop_in_lines as lines
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_service, units
-from mlnode.engine.boot_service import Fault
+from mlnode.engine.boot_manager import NOT_JUDGED, Fault
 from mlnode.engine.kind import AGENT_LINK, AGENT_UNIT
 from mlnode.host.places import AGENT_COMMAND, CHECK_SERVICE, CHECK_TIMER
 from mlnode.linux import systemd_show
@@ -84,7 +84,7 @@ def test_all_else_is_reported_and_not_judged(shared: Machine, line: str) -> None
     path = put(shared, line)
     [fault] = faults(shared)
     assert (fault.theirs, fault.judged) == (True, False)
-    assert fault.words == f"{path}:2 sets {line.partition('] ')[2]}, {boot_service.NOT_JUDGED}"
+    assert fault.words == f"{path}:2 sets {line.partition('] ')[2]}, {NOT_JUDGED}"
     with pytest.raises(HostError, match=r"x\.conf:2 sets"):
         boot_service.stopped(shared)
 

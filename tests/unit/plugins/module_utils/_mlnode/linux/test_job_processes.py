@@ -46,6 +46,22 @@ def test_a_process_with_a_device_is_one_of_a_job(node: Machine) -> None:
     assert second.job == Job("container", CONTAINER, CONTAINER, "docker")
 
 
+def test_a_process_without_a_device_costs_only_its_open_files(
+    node: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process(node, 21, "sshd", "/dev/null")
+    process(node, 22, "nvidia-smi", "/dev/nvidia0")
+    node.unreadable = {"/proc/22/fd": errno.EACCES}
+    paths: list[str] = []
+    read = Machine.read_bytes
+    monkeypatch.setattr(Machine, "read_bytes", lambda host, path: paths.append(path) or read(host, path))
+    assert job_processes.with_devices(node) == ((), (), {}), "and a service is none, even if it is not seen"
+    assert [path for path in paths if not path.startswith("/proc/self/")] == ["/proc/22/comm"]
+    process(node, 23, "python", "/dev/nvidia0")
+    node.unreadable = {"/proc/23/fd": errno.EACCES}
+    assert len(job_processes.with_devices(node).unseen) == 1
+
+
 def test_a_process_that_ends_meanwhile_is_skipped(node: Machine) -> None:
     process(node, 20, "python", "/dev/nvidia0")
     for number in (errno.ENOENT, errno.ESRCH):

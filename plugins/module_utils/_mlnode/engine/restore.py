@@ -97,7 +97,8 @@ def _write(host: Host, path: str, value: str) -> None:
                 try:
                     host.write_kernel(f"{folder}/{name}", text)
                 except HostError as alone:
-                    refused = alone
+                    # A file that is gone does not excuse another one that refuses.
+                    refused = alone if refused is None or refused.absent else refused
         if refused is not None:
             raise refused from error
 

@@ -132,5 +132,7 @@ def test_the_driver_itself_names_the_cause_of_a_clean_up() -> None:
 # as src/nvidia/src/kernel/gpu/rc/kernel_rc.c of the open driver prints a part of a GPU (MIG)
 @pytest.mark.parametrize("part", [" GPU-I:05", " GPU-I:03 GPU-CI:00", "", " of a later driver"])
 def test_an_xid_of_a_part_belongs_to_its_gpu(part: str) -> None:
-    [(device, seen)] = events(f"NVRM: Xid (PCI:0000:01:00{part}): 95, pid=7194, Uncontained: LTC TAG (0x2,0x0)")
+    [(device, seen)] = events(
+        f"NVRM: Xid (PCI:0000:01:00{part}): 95, pid=7194, Uncontained: LTC TAG (0x2,0x0)"
+    )
     assert (device, seen.title, seen.cause.severity) == ("GPU 0000:01:00", "Xid 95", Severity.HIGH)

@@ -316,7 +316,7 @@ def with_rocm(node: Node) -> dict[str, Any]:
             "of no GPU was used instead of the GPU at 0000:65:00.0",
         ),
         ("Using ROCm", "hipDeviceGetCount() returned 100\nUsing", "returned 100; ROCm does not start"),
-        ("allocated", "hipMalloc error=2\nallocated", "hipMalloc error=2; ROCm does not start"),
+        ("allocated", "hipMalloc error=2\nallocated", "hipMalloc error=2; the GPU has no memory left"),
         (
             says.LINE,
             " Unsupported memory type\n",

@@ -70,7 +70,7 @@ class Request:
 
     seconds: of a bandwidth, including the margins at both ends. margin: their length, None for perftest's
     own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. gpu:
-    number of the GPU whose memory is used, in the order of PCI addresses; None for the host's. vendor: of it.
+    number of the GPU whose memory is used, as its library counts; None for the host's. vendor: of it.
     """
 
     device: str
@@ -363,7 +363,7 @@ _OF_ROCM = (
 
 class Memory(NamedTuple):
     """Memory of a vendor's GPUs. option: takes the number of the GPU. order: words before the program, by
-    which the vendor's library counts GPUs by PCI address. without: advice if the option is not built in.
+    which the vendor's library counts GPUs as drivers/gpu does. without: advice if the option is not built in.
     """
 
     option: str
@@ -372,7 +372,7 @@ class Memory(NamedTuple):
     meanings: tuple[tuple[Any, str], ...]
 
 
-#: By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER); ROCm counts by PCI address.
+#: By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER).
 MEMORIES: Mapping[str, Memory] = {
     "NVIDIA": Memory("--use_cuda", ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"), WITHOUT_CUDA, _OF_CUDA),
     "AMD": Memory("--use_rocm", (), WITHOUT_ROCM, _OF_ROCM),

@@ -8,7 +8,7 @@ Written from the sources and documentation of kernel and ROCm; no such GPU was a
 from __future__ import annotations
 
 from collections import Counter
-from typing import Iterator, Mapping, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...model.check import Check, Nothing
@@ -206,3 +206,8 @@ class Amd(GpuDriver):
             return computing(host)
         except HostError:
             return {}
+
+    def numbered(self, host: Host, addresses: Iterable[str]) -> Sequence[str]:
+        """HIP counts nodes of the compute driver: in a public report of MI350X, 75:00.0 comes before 05:00.0."""
+        del addresses
+        return [*compute_nodes(host).values()]

@@ -208,6 +208,6 @@ class Amd(GpuDriver):
             return {}
 
     def numbered(self, host: Host, addresses: Iterable[str]) -> Sequence[str]:
-        """HIP counts nodes of the compute driver: in a public report of MI350X, 75:00.0 comes before 05:00.0."""
+        """HIP counts the compute driver's nodes: a public report of MI350X has 75:00.0 before 05:00.0."""
         del addresses
         return [*compute_nodes(host).values()]

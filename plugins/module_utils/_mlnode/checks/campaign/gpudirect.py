@@ -80,7 +80,7 @@ def _with_gpu(host: Host, topology: Topology, end: End) -> End:
     [driver] = gpu_drivers.of([gpus[best]])
     numbered = driver.numbered(host, alike)
     if best not in numbered:
-        raise RefusedError(f"{end.device}: the GPU at {best} is not one that {driver.MODULE} computes on")
+        raise RefusedError(f"{end.device}: {driver.MODULE} has no compute node for the GPU at {best}")
     return end._replace(gpu=numbered.index(best), gpu_address=best, gpu_vendor=gpus[best])
 
 

@@ -528,7 +528,7 @@ def test_a_gpu_has_the_number_that_its_library_gives_it(node: Node, bus: str) ->
 
 def test_a_gpu_that_the_compute_driver_does_not_have(node: Node) -> None:
     kfd(node, HIP[1:])
-    with pytest.raises(RefusedError, match=r"the GPU at 0000:75:00\.0 is not one that amdgpu computes on"):
+    with pytest.raises(RefusedError, match=r"amdgpu has no compute node for the GPU at 0000:75:00\.0"):
         nearest(node, "AMD", HIP, "75")
 
 

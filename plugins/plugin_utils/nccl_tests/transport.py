@@ -101,11 +101,14 @@ def _among(known: Mapping[str, Seen], expected: str) -> tuple[Verdict, str]:
     silent = [name for name, node in known.items() if not node.nets and not node.local.get("MNNVL")]
     if silent:
         return Verdict.UNKNOWN, f"no log of NCCL proves the transport of {few(silent)}"
+    names = {name: frozenset().union(*node.devices) for name, node in known.items() if node.devices}
+    lacking = [name for name, node in known.items() if names and node.nets and not node.devices]
+    if lacking:
+        return Verdict.UNKNOWN, f"no log of NCCL names the devices of {few(lacking)}, as of the others"
     channels = sum(sum(node.nets.values()) for node in known.values())
     direct = sum(node.direct for node in known.values())
     if direct < channels:
         return Verdict.WARN, f"{channels - direct} of {channels} channels without GPUDirect RDMA"
-    names = {name: frozenset().union(*node.devices) for name, node in known.items() if node.devices}
     if len({*names.values()}) > 1:
         return Verdict.WARN, f"devices of other names: {_each(names)}"
     return Verdict.PASS, ""

@@ -97,7 +97,8 @@ def _write(host: Host, path: str, value: str) -> None:
                 try:
                     host.write_kernel(f"{folder}/{name}", text)
                 except HostError as alone:
-                    refused = alone
+                    # The refusal of a file counts, even beside a missing file.
+                    refused = alone if refused is None or refused.absent else refused
         if refused is not None:
             raise refused from error
 

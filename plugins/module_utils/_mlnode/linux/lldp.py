@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Mapping
 
 from ..host.host import Host
-from ..model.errors import HostError
+from ..model import strict_json
+from ..model.errors import HostError, StoreError, printable
 from ..model.record import NamedTuple
 
 TOOL = "lldpctl"
@@ -24,7 +24,8 @@ _NAMES = ("ifname", "local")
 
 
 class Neighbour(NamedTuple):
-    """switch: its system name, or else the id of its chassis. port: the switch's name for it.
+    """switch: its system name, or else the id of its chassis. port: the switch's name for it. Both are from
+    the wire: signs that do not print are spelled.
 
     also: other switches at the same interface; none is certain then.
     """
@@ -45,14 +46,14 @@ def neighbours(host: Host) -> Mapping[str, Neighbour]:
 def _parse(text: str) -> dict[str, Neighbour]:
     try:
         several: dict[str, dict[Neighbour, bool]] = {}
-        for section in json.loads(text)["lldp"]:
+        for section in strict_json.loads(text, TOOL)["lldp"]:
             for interface in section.get("interface", []):
                 [chassis], [port] = interface["chassis"], interface["port"]
                 switch = _first(chassis, "name") or _first(chassis, "id")
                 neighbour = Neighbour(switch, _port(port))
                 several.setdefault(str(interface["name"]), {})[neighbour] = _forwards(chassis)
         return {name: _best(candidates) for name, candidates in several.items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, StoreError, TypeError, ValueError) as error:
         raise HostError("understand", TOOL, None, f"{error}: {text[:60]!r}") from error
 
 
@@ -75,4 +76,4 @@ def _best(candidates: Mapping[Neighbour, bool]) -> Neighbour:
 
 def _first(section: Mapping[str, Any], key: str, field: str = "value") -> str:
     items = section.get(key) or [{}]
-    return str(items[0].get(field, ""))
+    return printable(str(items[0].get(field, "")))

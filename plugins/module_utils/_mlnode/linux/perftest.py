@@ -70,7 +70,7 @@ class Request:
 
     seconds: of a bandwidth, including the margins at both ends. margin: their length, None for perftest's
     own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. gpu:
-    number of the GPU whose memory is used, in the order of PCI addresses; None for the host's. vendor: of it.
+    number of the GPU whose memory is used, as its library counts; None for the host's. vendor: of it.
     """
 
     device: str
@@ -312,7 +312,7 @@ _FLUSHED = 5
 
 #: Old and new wording of a failed completion (src/perftest_resources.h): `Failed status 12: wr_id 0`, `Failed
 #: status-transport retry counter exceeded (12): wr_id 0`
-_STATUS = regex(r"Failed status(?:-[^\n(]{0,60}\(| )([0-9]{1,3})\)?")
+_STATUS = regex(r"Failed status(?:-[^\n(]{0,60}\(| )([0-9]{1,5})\)?")
 #: enum ibv_wc_status (libibverbs/verbs.h) → remedy. 12: no answer to any of the retries; 20: late answer
 _STATUSES = {
     1: _LENGTH, 2: _BROKEN, 4: _PROTECTION, _FLUSHED: _LOST_QUEUE, 6: _PROTECTION, 7: _BROKEN, 8: _PROTECTION,
@@ -337,15 +337,23 @@ _ROCM_PEER_MEMORY = (
     "the port cannot register memory of the GPU: install the driver's peer memory (rdma_check: gpudirect)"
 )
 
+#: CUDA_ERROR_OUT_OF_MEMORY and hipErrorOutOfMemory are 2 (cuda.h, hip_runtime_api.h)
+_FULL = (
+    regex(r"(?:cu|hip)[A-Z]\w+(?:\(\))? error=2\b"),
+    "the GPU has no memory left: end the processes on it",
+)
+
 #: As _MEANINGS, for requests with memory of a GPU
 _OF_CUDA = (
+    _FULL,
     (regex(r"Unsupported memory type|unrecognized option '--use_cuda.*"), WITHOUT_CUDA),
-    (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+\(.{0,8}\) (?:returned|error).*"), _DRIVER),
+    (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+(?:\(.{0,8}\))? (?:returned|error).*"), _DRIVER),
     (regex(r"There are no available device\(s\) that support CUDA|No such device ID.*"), _DRIVER),
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _PEER_MEMORY),
 )
 
 _OF_ROCM = (
+    _FULL,
     (regex(r"Unsupported memory type|unrecognized option '--use_rocm.*"), WITHOUT_ROCM),
     (regex(r"hip\w+\(\) returned [0-9]+|hipMalloc error=.*|Couldn't initialize ROCm device"), _ROCM_DRIVER),
     (regex(r"Requested ROCm device .*"), _ROCM_DRIVER),
@@ -355,7 +363,7 @@ _OF_ROCM = (
 
 class Memory(NamedTuple):
     """Memory of a vendor's GPUs. option: takes the number of the GPU. order: words before the program, by
-    which the vendor's library counts GPUs by PCI address. without: advice if the option is not built in.
+    which the vendor's library counts GPUs as drivers/gpu does. without: advice if the option is not built in.
     """
 
     option: str
@@ -364,7 +372,7 @@ class Memory(NamedTuple):
     meanings: tuple[tuple[Any, str], ...]
 
 
-#: By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER); ROCm counts by PCI address.
+#: By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER).
 MEMORIES: Mapping[str, Memory] = {
     "NVIDIA": Memory("--use_cuda", ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"), WITHOUT_CUDA, _OF_CUDA),
     "AMD": Memory("--use_rocm", (), WITHOUT_ROCM, _OF_ROCM),

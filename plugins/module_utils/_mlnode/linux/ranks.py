@@ -110,8 +110,8 @@ def _passed(host: Host, name: str) -> str | None:
     else:
         functions = host.names(f"/sys/kernel/iommu_groups/{name.rpartition('-')[2]}/devices")
     for function in functions:
-        vendor, kind = (_number(host, f"{_PCI_DEVICES}/{function}/{file}") for file in ("vendor", "class"))
-        if accelerators.vendor_of(vendor, kind) is not None:
+        files = (f"{_PCI_DEVICES}/{function}/{name}" for name in ("vendor", "device", "class"))
+        if accelerators.vendor_of(*(_number(host, path) for path in files)) is not None:
             return function
     return None
 

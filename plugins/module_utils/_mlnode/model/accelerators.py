@@ -26,13 +26,15 @@ class Accelerator(NamedTuple):
     """name: of the vendor. classes: of PCI. files: pattern of a device file below /dev, and a link to its PCI
     function or a file with the address, by the file's name or its first number; "" if there is neither. Only
     computing processes hold these files; files for monitors are left out. services: /proc/PID/comm, cut to 15
-    characters, of daemons that hold a file all the time, and why. conf: file of its NCCL."""
+    characters, of daemons that hold a file all the time, and why. conf: file of its NCCL. others: devices of
+    these classes for other work."""
 
     name: str
     classes: tuple[int, ...]
     files: tuple[tuple[str, str], ...]
     services: tuple[tuple[str, str], ...] = ()
     conf: str = ""
+    others: tuple[int, ...] = ()
 
 
 #: PCI vendor → its accelerators
@@ -86,8 +88,9 @@ VENDORS = {
         "Google", (_UNASSIGNED, PROCESSING), ((f"accel{_NUMBER}", "/sys/class/accel/{name}"),)
     ),
     # Ascend documentation, container deployment: davinciN, vdavinciN for a part of one; davinci_manager,
-    # devmm_svm and hisi_hdc are for all, and are held by npu-smi and npu-exporter.
-    0x19E5: Accelerator("Huawei", (PROCESSING,), ((f"v?davinci{_NUMBER}", ""),)),
+    # devmm_svm and hisi_hdc are for all, and are held by npu-smi and npu-exporter. Kunpeng processors have
+    # ZIP engines of the same class (drivers/crypto/hisilicon/zip/zip_main.c).
+    0x19E5: Accelerator("Huawei", (PROCESSING,), ((f"v?davinci{_NUMBER}", ""),), others=(0xA250, 0xA251)),
     # FuriosaAI documentation: RNGD in a folder, Warboy without; npuNmgmt is for furiosa-smi. npu0pe0-3 is a
     # range of cores.
     0x1ED2: Accelerator(
@@ -126,7 +129,8 @@ FOLDERS = tuple(sorted({f"/dev/{pattern.rpartition('/')[0]}".rstrip("/") for pat
 CLASSES = {code for vendor in VENDORS.values() for code in vendor.classes}
 
 
-def vendor_of(vendor: int, class_code: int) -> Accelerator | None:
+def vendor_of(vendor: int, device: int, class_code: int) -> Accelerator | None:
     """class_code: of PCI, three bytes. None for other functions and vendors."""
     row = VENDORS.get(vendor)
-    return row if row is not None and class_code >> 8 in row.classes else None
+    is_known = row is not None and class_code >> 8 in row.classes and device not in row.others
+    return row if is_known else None

@@ -46,7 +46,7 @@ def unknown(devices: Iterable[PciDevice]) -> tuple[PciDevice, ...]:
 
 def _named(devices: Iterable[PciDevice]) -> Iterator[tuple[PciDevice, str]]:
     for device in devices:
-        vendor = accelerators.vendor_of(device.vendor, device.class_code)
+        vendor = accelerators.vendor_of(device.vendor, device.device, device.class_code)
         here = (device.vendor, device.class_code >> 8, device.address)
         if vendor is not None and device.physfn is None and here != _INTEGRATED:
             yield device, vendor.name

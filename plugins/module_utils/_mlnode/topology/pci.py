@@ -83,10 +83,11 @@ def _moves_data(reader: Reader, folder: str, class_code: int) -> bool:
     kind = class_code >> 8
     if kind >> 8 in _ENDPOINTS or kind == _SERIAL_INFINIBAND:
         return True
+    if kind not in accelerators.CLASSES:
+        return False
     # The chipset has system peripherals as well.
-    return kind in accelerators.CLASSES and bool(
-        accelerators.vendor_of(_hex(reader, f"{folder}/vendor"), class_code)
-    )
+    vendor, device = (_hex(reader, f"{folder}/{name}") for name in ("vendor", "device"))
+    return accelerators.vendor_of(vendor, device, class_code) is not None
 
 
 def order(address: str) -> tuple[int, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from ...drivers.gpu import drivers as gpu_drivers
 from ...host.host import Host
 from ...host.system import Finished
 from ...linux import perftest
@@ -59,11 +60,11 @@ def require(host: Host) -> None:
 def ends(host: Host, part: Part) -> list[End]:
     """Raises RefusedError, HostError."""
     topology = hardware.topology(host)
-    return [_with_gpu(topology, end) for end in rdma.ends(host, part)]
+    return [_with_gpu(host, topology, end) for end in rdma.ends(host, part)]
 
 
-def _with_gpu(topology: Topology, end: End) -> End:
-    """Raises RefusedError."""
+def _with_gpu(host: Host, topology: Topology, end: End) -> End:
+    """Raises RefusedError, HostError."""
     gpus = {gpu.address: gpu.vendor for gpu in topology.gpus if gpu.vendor in perftest.MEMORIES}
     device = next(device for device in topology.rdma if device.name == end.device)
     names = {end.device, *device.netdevs}
@@ -75,8 +76,12 @@ def _with_gpu(topology: Topology, end: End) -> End:
     if not near:
         raise RefusedError(f"{end.device}: no GPU of {' or '.join(perftest.MEMORIES)} is known to be near it")
     best = min(near, key=lambda distance: (KINDS.index(distance.kind), distance.numa or 0, distance.gpu)).gpu
-    alike = sorted(address for address, vendor in gpus.items() if vendor == gpus[best])
-    return end._replace(gpu=alike.index(best), gpu_address=best, gpu_vendor=gpus[best])
+    alike = [address for address, vendor in gpus.items() if vendor == gpus[best]]
+    [driver] = gpu_drivers.of([gpus[best]])
+    numbered = driver.numbered(host, alike)
+    if best not in numbered:
+        raise RefusedError(f"{end.device}: {driver.MODULE} has no compute node for the GPU at {best}")
+    return end._replace(gpu=numbered.index(best), gpu_address=best, gpu_vendor=gpus[best])
 
 
 def flows(part: Part, rail: Rail, step: int) -> list[Flow]:

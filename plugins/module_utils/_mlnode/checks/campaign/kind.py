@@ -108,8 +108,8 @@ class End(NamedTuple):
     """This node's end of a rail. interface: holds or reaches its address; "" if unknown.
 
     The other fields describe an RDMA port. gid: entry of its GID table, None if it has LIDs. addressed: the
-    entry is the address of the rail. gpu: number of the nearest GPU, among those of its vendor and in the
-    order of PCI addresses; gpu_address: its PCI address.
+    entry is the address of the rail. gpu: number of the nearest GPU, as its vendor's library counts;
+    gpu_address: its PCI address.
     """
 
     interface: str

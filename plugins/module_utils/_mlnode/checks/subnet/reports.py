@@ -123,7 +123,7 @@ def manager(text: str) -> list[Check]:
 # Nodes choose their names freely. The first name matches as little and the second as much as possible, so
 # that a name cannot change the rest of the line.
 _PORT = regex(
-    r'0x([0-9a-f]{16}) " *(.*?)" +([0-9]{1,5}) +([0-9]{1,3})\[[ 0-9]*\] ==\((.*?)\)==> +'
+    r'0x([0-9a-f]{16}) " *(.*?)" +([0-9]{1,5}) +([0-9]{1,3})\[[ 0-9]*\] ==\(([^"]*?)\)==> +'
     r'(?:0x([0-9a-f]{16}) +[0-9]{1,5} +([0-9]{1,3})\[[ 0-9]*\] "(.*)" \((.*)\)'
     r'|\[  \] "" \( \)|"(Port not available)")\Z',
     re.ASCII,
@@ -131,9 +131,12 @@ _PORT = regex(
 
 
 #: Lanes, and the speed of one: a number, or a name as ibnetdiscover prints it (libibmad/dump.c,
-#: ibnd_dump_agg_linkspeedext). The rest, such as `Extended speed` and `undefined (64)`, is not understood
+#: ibnd_dump_agg_linkspeedext), before the state. The rest, such as `Extended speed`, `undefined (64)` and
+#: several speeds with `or`, is not understood
 _SPEED = regex(
-    rf" *(1|2|4|8|12)[Xx] *(?:([0-9]{{1,5}}(?:\.[0-9]{{1,9}})?) *Gb(?:ps|/s)|({'|'.join(LANES)}))\b", re.ASCII
+    rf" *(1|2|4|8|12)[Xx] *(?:([0-9]{{1,5}}(?:\.[0-9]{{1,9}})?) *Gb(?:ps|/s)|({'|'.join(LANES)}))"
+    r"(?: +\([A-Z0-9]{1,9}\))? +[^ /]{1,40}/ *[^ /]{1,40}\Z",
+    re.ASCII,
 )
 
 

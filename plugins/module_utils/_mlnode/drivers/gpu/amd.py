@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from functools import partial
-from typing import Iterator, Mapping, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...model.check import Check, Nothing, Subject
@@ -234,3 +234,8 @@ class Amd(GpuDriver):
             return computing(host)
         except HostError:
             return {}
+
+    def numbered(self, host: Host, addresses: Iterable[str]) -> Sequence[str]:
+        """HIP counts the compute driver's nodes: a public report of MI350X has 75:00.0 before 05:00.0."""
+        del addresses
+        return [*compute_nodes(host).values()]

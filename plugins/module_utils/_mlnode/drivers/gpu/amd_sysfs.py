@@ -71,13 +71,14 @@ def required(host: Host, path: str) -> str:
 
 
 def compute_nodes(host: Host) -> Mapping[int, str]:
-    """GPU id of the compute driver → PCI address; a GPU in partitions has several ids. Raises HostError."""
+    """GPU id of the compute driver → PCI address, in the order of its nodes; a GPU in partitions has several
+    ids. Raises HostError."""
     return host.once("compute nodes of GPUs", lambda: _compute_nodes(host))
 
 
 def _compute_nodes(host: Host) -> dict[int, str]:
     addresses = {}
-    for name in host.names(NODES):
+    for name in sorted(host.names(NODES), key=lambda name: (len(name), name)):
         folder = f"{NODES}/{name}"
         gpu = number(f"{folder}/gpu_id", required(host, f"{folder}/gpu_id"))
         if not gpu:  # a CPU's node has no GPU

@@ -91,6 +91,11 @@ class GpuDriver:
         """Process id → addresses of the GPUs that it computes on; empty if unknown."""
         raise NotImplementedError
 
+    def numbered(self, host: Host, addresses: Iterable[str]) -> Sequence[str]:
+        """Addresses of GPUs in the order in which its computing library counts them. addresses: of this
+        vendor's. Raises HostError."""
+        raise NotImplementedError
+
     def checks(self, host: Host, cards: Sequence[Card]) -> Iterator[Check]:
         """Findings about all topics of LOOKS. cards: the GPUs of this vendor."""
         for topics, look in self.LOOKS:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, Mapping, Sequence
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...model import values
@@ -141,3 +141,8 @@ class Nvidia(GpuDriver):
             if pid.isascii() and pid.isdigit() and address is not None:
                 computing.setdefault(int(pid), set()).add(address)
         return {pid: tuple(sorted(addresses)) for pid, addresses in computing.items()}
+
+    def numbered(self, host: Host, addresses: Iterable[str]) -> Sequence[str]:
+        """With CUDA_DEVICE_ORDER=PCI_BUS_ID, as nvidia-smi."""
+        del host
+        return sorted(addresses)

@@ -151,8 +151,8 @@ TABLE = {number: (cause, name) for cause, name, numbers in _ROWS for number in n
 _CLEANUP, _RECOVERY, _NVLINK = 45, 154, range(144, 151)
 
 #: `[ 1234.567890] NVRM: Xid (PCI:0000:1b:00): 79, pid=1234, name=python, GPU has fallen off the bus.`; old
-#: drivers omit PCI:
-_XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,5})([^\n]*)", re.ASCII)
+#: drivers omit PCI:, and a part of a GPU (MIG) has ` GPU-I:05` and ` GPU-CI:00` behind the address
+_XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^()\n]{0,40}\): ([0-9]{1,5})([^\n]*)", re.ASCII)
 #: `nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)`
 #: and further lines with its registers, which have no severity
 _SXID = regex(
@@ -160,16 +160,18 @@ _SXID = regex(
     re.ASCII | re.IGNORECASE,
 )
 _THERMAL, _ACCESS = 10004, 11004
+#: Of newer drivers, such as 590: `45, pid=7, name=python, Ch 00000001 caused by previous Xid 149`
+_PREVIOUS = regex(r" caused by previous Xid ([0-9]{1,5})\s*\Z", re.ASCII)
 #: Xid 154 accompanies another and contains the required action: `from 0x1 (GPU Reset Required) to 0x0 (None)`
 _ACTION = regex(r" to 0x([0-9a-f]{1,2}) \(([^()\n]{1,40})\)", re.ASCII)
 
 #: NVLink 5, Xids 144 to 150: `145, RLW_SRC_TRACK Nonfatal XC1 i0 Link 12 (0x040988e2 0x00000008 ...)`: unit,
-#: severity, whether it ended the channels of programs (XC1), and the registers intrInfo and errorStatus
+#: severity, whether it ended the channels of programs (XC1), and the register intrInfo before others
 _NVLINK5 = regex(
-    r"\b([A-Z][A-Z0-9_/]{2,40}(?: Degraded)?)\s+((?:Link )?Fatal|Non-?fatal)\b(?:\s+(XC[01]))?"
-    r"(?:[^(\n]*\(0x([0-9a-f]{1,8})(?: 0x([0-9a-f]{1,8}))?)?",
+    r"\b([A-Z][A-Z0-9_/]{2,40}(?: Degraded)?)\s+((?:Link )?Fatal|Non-?fatal)\b(?:\s+(XC[01]))?",
     re.ASCII | re.IGNORECASE,
 )
+_INFO = regex(r"[^(\n]*\(0x([0-9a-f]{1,8})", re.ASCII | re.IGNORECASE)
 #: Reasons of a link that went down which need no reset: bits 20 to 25 of intrInfo
 _NO_RESET = (0x26, 0x28)
 
@@ -194,7 +196,7 @@ def events(lines: Iterable[Line]) -> Iterator[tuple[str, Event]]:
     for line in lines:
         for error in _errors(line, seen):
             seen.add((error.device, error.event.title))
-            if error.number == _CLEANUP:
+            if error.number == _CLEANUP and error.event.cause is not _FOLLOWS:
                 yield error.device, _cleanup(error, earlier)
             else:
                 earlier.append(error)
@@ -213,6 +215,9 @@ def _errors(line: Line, seen: Collection[tuple[str, str]]) -> Iterator[_Error]:
             name = printable(action[2]) if action else name
         elif number in _NVLINK:
             cause, name = _nvlink5(text) or (cause, name)
+        previous = _PREVIOUS.search(text) if number == _CLEANUP else None
+        if previous:
+            cause, name = _FOLLOWS, f"clean-up after Xid {previous[1]}"
         yield _Error(f"GPU {match[1]}", number, Event(f"Xid {number}", name, cause, line.age))
     for match in _SXID.finditer(line.text):
         device, title = f"NVSwitch {match[1]}", f"SXid {int(match[2])}"
@@ -237,7 +242,9 @@ def _nvlink5(text: str) -> tuple[Cause, str] | None:
     if not matches:
         return None
     match = matches[-1]  # the name of a process stands before it
-    unit, severity, ended, info = match[1].upper(), match[2].lower(), match[3], int(match[4] or "0", 16)
+    unit, severity, ended = match[1].upper(), match[2].lower(), match[3]
+    register = _INFO.match(text, match.end())
+    info = int(register[1], 16) if register else 0
     name = f"{unit}, {severity}"
     is_down = unit.startswith(("NETIR_LINK", "NETIR_INT")) or unit == "NETIR"
     if is_down and info >> 20 & 0x3F in _NO_RESET:

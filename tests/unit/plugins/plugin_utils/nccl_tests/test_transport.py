@@ -102,6 +102,8 @@ PLANES = ROCE.replace("mlx5_0:1/", "mlx5_0:1:0:1/")
         # one device for each rank, by its GPU
         ((ONE + ONE.replace("mlx5_0", "mlx5_1"),) * 2, "IB", Verdict.PASS, ""),
         ((ROCE, ROCE.replace("mlx5_1", "mlx5_9")), "IB", Verdict.WARN, "mlx5_9:1 on b"),
+        # a log that is cut off
+        ((ROCE, "4 via NET/IB/0/GDRDMA\n"), "IB", Verdict.UNKNOWN, "names the devices of b"),
     ],
 )  # fmt: skip
 def test_all_ranks_have_one_network_and_its_devices(

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
@@ -117,3 +118,21 @@ def test_a_folder_that_somebody_uses_stays(machine: Machine) -> None:
     machine.put("/etc/a/theirs", "x")
     restore.restore(machine, entry)
     assert machine.names("/etc/a") == ["theirs"]
+
+
+@pytest.mark.parametrize("gone", ["a", "b"])
+def test_a_field_that_is_gone_does_not_excuse_one_that_refuses(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    def write(path: str, text: str) -> None:
+        raise HostError("write", path, errno.ENODEV if path.endswith(f"/{gone}") else errno.EINVAL)
+
+    for name in ("a", "b", "a,b"):
+        machine.put(f"/proc/sys/vm/{name}", "1 1\n" if "," in name else "1\n")
+    entry = origin.kernel_entry(
+        machine, "fields", KnobFile(0, "/proc/sys/vm/a,b", "2 2", "", (Write("/proc/sys/vm/a,b", "2 2"),))
+    )
+    monkeypatch.setattr(machine, "write_kernel", write)
+    with pytest.raises(HostError) as raised:
+        restore.restore(machine, entry)
+    assert raised.value.errno == errno.EINVAL

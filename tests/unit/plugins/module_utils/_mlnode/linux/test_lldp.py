@@ -95,3 +95,15 @@ def test_a_node_without_lldpd(node: LldpMachine) -> None:
     node.answer = None
     with pytest.raises(HostError, match="ENOENT"):
         lldp.neighbours(node)
+
+
+def test_a_name_from_the_wire_is_one_printable_line(node: LldpMachine) -> None:
+    node.answer = json.dumps({"lldp": [{"interface": [announced("leaf\x1b[2J\n0", "swp\u202e1", "Bridge")]}]})
+    assert lldp.neighbours(node)["rail0"] == Neighbour("leaf\\x1b[2J\\n0", "swp\\u202e1")
+
+
+@pytest.mark.parametrize("answer", ["[" * 100_000, '{"lldp": ' * 50, '{"lldp": [], "lldp": []}'])
+def test_an_answer_that_no_tool_writes_is_refused(node: LldpMachine, answer: str) -> None:
+    node.answer = answer
+    with pytest.raises(HostError, match="understand lldpctl"):
+        lldp.neighbours(node)

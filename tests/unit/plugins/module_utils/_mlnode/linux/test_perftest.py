@@ -144,6 +144,25 @@ def test_each_completion_has_its_own_advice(number: int, side: str) -> None:
             assert perftest.is_path(why) is (number in (12, 20))
 
 
+#: As cuda_memory.c and rocm_memory.c print them
+@pytest.mark.parametrize(
+    ("vendor", "line", "advice"),
+    [
+        ("NVIDIA", "cuMemAlloc error=2", "no memory left"),
+        ("NVIDIA", "cuCtxCreate() error=2", "no memory left"),
+        ("NVIDIA", "cuMemAlloc error=201", "CUDA does not start"),
+        ("NVIDIA", "cuMemAllocManaged error=999", "CUDA does not start"),
+        ("AMD", "hipMalloc error=2", "no memory left"),
+        ("AMD", "hipMalloc error=100", "ROCm does not start"),
+    ],
+)
+def test_memory_that_a_gpu_does_not_give_is_explained(vendor: str, line: str, advice: str) -> None:
+    done = Finished(1, f"{line}\n", "Couldn't create IB resources\n")
+    why = perftest.failure(done, replace(CLIENT, gpu=0, vendor=vendor))
+    assert line in why.words
+    assert advice in why.advice
+
+
 def test_the_first_error_counts_and_not_the_queue_that_it_flushed() -> None:
     text = " Failed status-Work Request Flushed Error (5): wr_id 1\n Failed status 10: wr_id 0\n"
     assert perftest.failure(Finished(1, "", text), CLIENT).words == "ib_write_bw: Failed status 10"

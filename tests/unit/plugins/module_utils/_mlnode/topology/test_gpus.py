@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.topology import gpus
 from mlnode.topology.model import Gpu, Link, PciDevice
@@ -29,6 +30,14 @@ def test_gpus_with_a_link_of_their_own_to_the_cpu(vendor: int, number: int, cohe
     [found] = gpus.find([device(vendor, 0x0302 if vendor == 0x10DE else 0x1200)._replace(device=number)])
 
     assert found.coherent is coherent
+
+
+@pytest.mark.parametrize("number, is_gpu", [(0xA250, False), (0xA251, False), (0xD802, True)])
+def test_a_zip_engine_of_a_kunpeng_processor_is_none(number: int, is_gpu: bool) -> None:
+    engine = device(0x19E5, 0x1200)._replace(device=number)
+
+    assert bool(gpus.find([engine])) is is_gpu
+    assert gpus.unknown([engine]) == ()
 
 
 def test_intels_own_graphics_are_none() -> None:

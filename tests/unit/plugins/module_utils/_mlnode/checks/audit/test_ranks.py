@@ -242,6 +242,17 @@ def test_a_process_with_a_nic_of_its_own_is_no_rank(node: GpuMachine) -> None:
         assert [check.verdict for check in look(node).values()] == [Verdict.SKIP] * 2
 
 
+def test_a_process_with_a_zip_engine_of_its_own_is_no_rank(node: GpuMachine) -> None:
+    """Of a Kunpeng processor, with vendor and class of an Ascend."""
+    node.put(f"{GROUP}/0000:75:00.0/x", "")
+    rank(node, 70, "0-1", "/dev/vfio/7")
+    for name, text in (("vendor", "0x19e5"), ("class", "0x120000"), ("device", "0xa250")):
+        node.put(f"/sys/bus/pci/devices/0000:75:00.0/{name}", f"{text}\n")
+    assert [check.verdict for check in look(node).values()] == [Verdict.SKIP] * 2
+    node.put("/sys/bus/pci/devices/0000:75:00.0/device", "0xd802\n")
+    assert [check.verdict for check in look(node).values()] != [Verdict.SKIP] * 2
+
+
 @pytest.mark.parametrize("content", ["0x1ae0 more", "Google", "\N{GREEK SMALL LETTER PI}", "0x" * 9999])
 def test_an_owned_device_that_is_not_understood_is_unknown(node: GpuMachine, content: str) -> None:
     node.put(f"{GROUP}/0000:3b:00.0/x", "")

@@ -22,6 +22,8 @@ from mlnode.checks.campaign import facts, gpudirect, kinds, part, rdma, rounds
 from mlnode.checks.campaign.kind import End, Part
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError, MlnodeError, RefusedError
+from mlnode.topology import hardware
+from mlnode.topology.model import Distance, Gpu
 
 OWN, PEER = "10.0.0.7", "10.0.0.8"
 RAIL = {"rails": [[OWN, PEER]]}
@@ -316,7 +318,7 @@ def with_rocm(node: Node) -> dict[str, Any]:
             "of no GPU was used instead of the GPU at 0000:65:00.0",
         ),
         ("Using ROCm", "hipDeviceGetCount() returned 100\nUsing", "returned 100; ROCm does not start"),
-        ("allocated", "hipMalloc error=2\nallocated", "hipMalloc error=2; ROCm does not start"),
+        ("allocated", "hipMalloc error=2\nallocated", "hipMalloc error=2; the GPU has no memory left"),
         (
             says.LINE,
             " Unsupported memory type\n",
@@ -493,6 +495,41 @@ def test_a_program_without_rocm(node: Node) -> None:
         kinds.kind("gpudirect").require(node)
     node.says = lambda words: Finished(1, "Version: 6.24\n  --use_rocm=<rocm device id>", "")
     kinds.kind("gpudirect").require(node)
+
+
+#: As a public report of eight MI350X has them: HIP counts like the compute driver
+HIP = ("75", "05", "65", "15", "f5", "85", "e5", "95")
+
+
+def kfd(node: Node, buses: Sequence[str]) -> None:
+    """The first two nodes are sockets."""
+    nodes = "/sys/class/kfd/kfd/topology/nodes"
+    for at, bus in enumerate(("", "", *buses)):
+        node.put(f"{nodes}/{at}/gpu_id", f"{900 - at if bus else 0}\n")
+        node.put(f"{nodes}/{at}/properties", f"location_id {int(bus or '0', 16) << 8}\ndomain 0\n")
+
+
+def nearest(node: Node, vendor: str, buses: Sequence[str], near: str) -> End:
+    addresses = [f"0000:{bus}:00.0" for bus in buses]
+    gpus = tuple(Gpu(address, vendor, 0x75A0, 0, None, None) for address in sorted(addresses))
+    [end] = rdma.ends(node, asked("rdma_bw"))
+    topology = hardware.topology(node)._replace(
+        gpus=gpus, distances=(Distance(f"0000:{near}:00.0", end.device, "PIX"),)
+    )
+    return gpudirect._with_gpu(node, topology, end)
+
+
+@pytest.mark.parametrize("bus", HIP)
+def test_a_gpu_has_the_number_that_its_library_gives_it(node: Node, bus: str) -> None:
+    kfd(node, HIP)
+    assert nearest(node, "AMD", HIP, bus).gpu == HIP.index(bus)
+    assert nearest(node, "NVIDIA", HIP, bus).gpu == sorted(HIP).index(bus)
+
+
+def test_a_gpu_that_the_compute_driver_does_not_have(node: Node) -> None:
+    kfd(node, HIP[1:])
+    with pytest.raises(RefusedError, match=r"amdgpu has no compute node for the GPU at 0000:75:00\.0"):
+        nearest(node, "AMD", HIP, "75")
 
 
 def gpu(node: Node, vendor: str) -> None:

@@ -254,6 +254,8 @@ SPEEDS = {
     "4xHDR": 200, "2xHDR": 100, "4xNDR": 400, "4X                     XDR": 800,
     "4X          Extended speed": None, "4X       No Extended Speed": None, "4X        undefined (64)": None,
     "undefined (32)        25.78125 Gbps": None, "4X                    ????": None, "4X 0.0 Gbps": None,
+    "4X    2.5 Gbps or 5.0 Gbps": None, "4X 106.25 Gbps or undefined (24)": None, "4X EDR/HDR": None,
+    "4X 106250 Mbps": None, "4X 400 Gbps total": None,
 }  # fmt: skip
 
 

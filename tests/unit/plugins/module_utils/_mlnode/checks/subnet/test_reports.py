@@ -140,6 +140,15 @@ def test_a_port_that_is_reported_twice_is_refused() -> None:
         subnet.links(text + text.splitlines()[0])
 
 
+def test_a_name_with_half_a_link_in_it_is_a_name() -> None:
+    name = 'leaf "q" 5    1[  ] ==(  x'
+    line = (
+        f'0x{1:016x} "{name:>30}"     12   34[  ] ==( {UP})==>  0x{2:016x}     18    2[  ] "gpu mlx5_0" ( )'
+    )
+    [(port, link)] = subnet.ports([line]).items()
+    assert (port.number, link.name, link.is_up) == (34, name, True)
+
+
 def test_a_name_cannot_hide_its_neighbours_link() -> None:
     """A node description has 64 bytes of its owner's choice."""
     bad = 'x" 1 1[  ] ==(4X Active/LinkUp)==>  [  ] "'

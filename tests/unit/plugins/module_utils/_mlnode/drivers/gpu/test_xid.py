@@ -116,6 +116,23 @@ def test_an_error_of_yesterday_is_not_the_cause() -> None:
     assert seen.name == "clean-up after Xid 79"
 
 
-def test_the_name_of_a_process_cannot_lower_an_error() -> None:
-    line = f"{GPU} 145, pid=7, name=AB Nonfatal, RLW_TAGSTATE Fatal XC1 i0 Link 02 (0x00000008 0x00000002)"
-    assert event(line).cause.severity is Severity.HIGH
+@pytest.mark.parametrize("process", ["AB Nonfatal", "ABC Nonfatal", "NETIR Nonfatal", "A Link Nonfatal"])
+def test_the_name_of_a_process_cannot_lower_an_error(process: str) -> None:
+    line = f"{GPU} 145, pid=7, name={process}, RLW_TAGSTATE Fatal XC1 i0 Link 02 (0x00000008 0x00000002)"
+    seen = event(line)
+    assert (seen.name, seen.cause.severity) == ("RLW_TAGSTATE, fatal", Severity.HIGH)
+
+
+def test_the_driver_itself_names_the_cause_of_a_clean_up() -> None:
+    lines = (f"{OTHER} 13, pid=9", f"{GPU} 45, pid=7, name=python3, Ch 00000001 caused by previous Xid 149")
+    for seen in (event(*lines), event(*lines[1:])):
+        assert (seen.name, seen.cause.name) == ("clean-up after Xid 149", "follows")
+
+
+# as src/nvidia/src/kernel/gpu/rc/kernel_rc.c of the open driver prints a part of a GPU (MIG)
+@pytest.mark.parametrize("part", [" GPU-I:05", " GPU-I:03 GPU-CI:00", "", " of a later driver"])
+def test_an_xid_of_a_part_belongs_to_its_gpu(part: str) -> None:
+    [(device, seen)] = events(
+        f"NVRM: Xid (PCI:0000:01:00{part}): 95, pid=7194, Uncontained: LTC TAG (0x2,0x0)"
+    )
+    assert (device, seen.title, seen.cause.severity) == ("GPU 0000:01:00", "Xid 95", Severity.HIGH)

@@ -77,7 +77,7 @@ def _with_gpu(host: Host, topology: Topology, end: End) -> End:
         raise RefusedError(f"{end.device}: no GPU of {' or '.join(perftest.MEMORIES)} is known to be near it")
     best = min(near, key=lambda distance: (KINDS.index(distance.kind), distance.numa or 0, distance.gpu)).gpu
     alike = [address for address, vendor in gpus.items() if vendor == gpus[best]]
-    [driver] = gpu_drivers.of([gpus[best]])
+    [driver] = gpu_drivers.for_vendors([gpus[best]])
     numbered = driver.numbered(host, alike)
     if best not in numbered:
         raise RefusedError(f"{end.device}: {driver.MODULE} has no compute node for the GPU at {best}")

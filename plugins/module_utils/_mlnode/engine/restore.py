@@ -97,7 +97,7 @@ def _write(host: Host, path: str, value: str) -> None:
                 try:
                     host.write_kernel(f"{folder}/{name}", text)
                 except HostError as alone:
-                    # The refusal of a file counts, even beside a missing file.
+                    # The refusal of a file counts, even if another file is missing.
                     refused = alone if refused is None or refused.absent else refused
         if refused is not None:
             raise refused from error

@@ -60,7 +60,8 @@ _RULES = (
     (regex(r"poison is consumed by"), "poison consumed", _MEMORY),
     (regex(r"GPU reset begin"), "GPU reset", _RESET),
     (regex(r"\b[1-9][0-9]* (?:new )?uncorrectable hardware errors detected in (?!total)"
-           r"|uncorrectable hardware error ?\(\w{1,60}\) detected|RAS event of type ERREVENT_ATHUB_INTERRUPT"),
+           r"|uncorrectable hardware error ?\(\w{1,60}\) detected"
+           r"|RAS event of type ERREVENT_ATHUB_INTERRUPT"),
      "uncorrectable error", _MEMORY),
     (regex(r"\b[1-9][0-9]* (?:new )?deferred hardware errors detected in (?!total)"),
      "deferred error", _MEMORY),

@@ -55,6 +55,10 @@ settings:
       runtime: "1000"
       boot: "1000"
       status: changed
+reboot_required:
+  description: Whether a setting takes effect only after a reboot; never for this module.
+  returned: success
+  type: bool
 """
 
 from ansible_collections.mlnode.tuning.plugins.module_utils import tuning_module

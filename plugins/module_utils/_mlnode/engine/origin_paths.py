@@ -84,7 +84,7 @@ def check(entry: Mapping[str, Any], texts: Iterable[str]) -> None:
     if "writes" in entry:
         _refuse_unless(kind == "kernel", entry)
         for path in [name, *(path for path, _value in entry["writes"])]:
-            _refuse_unless(places.may_set(path), entry, path)
+            _refuse_unless(places.may_set(path, str(entry.get("key"))), entry, path)
         if "device" in entry:
             _refuse_unless(_DEVICE.match(entry["device"]) is not None, entry, entry["device"])
     elif "file" in entry:

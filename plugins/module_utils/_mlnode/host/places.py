@@ -266,6 +266,8 @@ def _of_interface(names: list[str]) -> str:
     return ""
 
 
-def may_set(path: str) -> bool:
-    """True if it is a kernel file that a run may set."""
-    return _IS_KERNEL.match(path) is not None or bool(_IS_SYSFS.match(path) and not sysfs_fault(path))
+def may_set(path: str, key: str) -> bool:
+    """True if it is a kernel file that a run may set for a setting."""
+    if key.startswith("sysfs."):
+        return _IS_SYSFS.match(path) is not None and not sysfs_fault(path)
+    return _IS_KERNEL.match(path) is not None

@@ -114,7 +114,7 @@ def test_nothing_of_it_is_set(node: Node) -> None:
             node.mounts[places.AGENT]().write(node, AGENT_FAULT, "x")
         assert caught.value.errno == errno.EROFS
         assert node.blocked(AGENT_FAULT) == ""
-    assert not places.may_set(AGENT_FAULT)
+    assert not places.may_set(AGENT_FAULT, "thp.enabled")
 
 
 def test_a_file_that_it_does_not_have_is_absent(node: Node) -> None:

@@ -141,7 +141,7 @@ def test_check_mode_predicts_the_run_and_a_second_one_changes_nothing(
 @every_module
 def test_a_declaration_of_nothing_leaves_the_node(machine: Machine, module: Runner, name: str) -> None:
     written = {*module.ok(name="training", **FULL[name]).diff} - {"runtime"}
-    nothing = {"settings": {}} if name == "sysctl_ml" else {}
+    nothing = {"settings": {}} if name in ("sysctl_ml", "sysfs") else {}
     done = module.ok(name="training", **nothing)
     assert written - {*done.diff} <= {"/etc/mlnode/management.json"}
     assert not machine.exists(DECLARATION)

@@ -71,9 +71,9 @@ def _rows(node: Node, process: Process) -> dict[str, Value]:
 def _parsed(text: str) -> tuple[dict[str, str], dict[str, Value]]:
     """Values for the document, and limit → its text."""
     pairs = {name: daemons.limit(text, limit.row, limit.unit) for name, limit in LIMITS.items()}
-    found = {name: pair for name, pair in pairs.items() if pair}
-    keyed = {key: word for name, pair in found.items() for key, word in zip(_KEYS[name], pair)}
-    return keyed, {name: Value(text=":".join(pair)) for name, pair in found.items()}
+    read = {name: pair for name, pair in pairs.items() if pair}
+    keyed = {key: word for name, pair in read.items() for key, word in zip(_KEYS[name], pair)}
+    return keyed, {name: Value(text=":".join(pair)) for name, pair in read.items()}
 
 
 def _limit(place: Place, limit: Limit, want: Wanted, rows: dict[int, dict[str, Value]]) -> Iterator[Check]:

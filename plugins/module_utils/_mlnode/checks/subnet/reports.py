@@ -245,9 +245,13 @@ class Unanswered(NamedTuple):
 
 #: Attribute of the first query to a node, which finds it (IB_ATTR_NODE_INFO)
 NODE_INFO = 0x11
+#: Attribute of a vendor that shows FDR10 alone (IB_ATTR_MLNX_EXT_PORT_INFO). A node without it refuses, and
+#: the scan has all the rest of its port
+_EXTENDED = 0xFF90
 #: As libibnetdisc/query_smp.c writes it, process_one_recv(); the path as libibmad/portid.c has it
 _UNANSWERED = regex(
-    r"\S{0,200}query_smp\.c:[0-9]{1,6}; u?mad \((?:DR path slid [0-9]{1,5}; dlid [0-9]{1,5}; ([0-9,]{1,255})"
+    r"\S{0,200}query_smp\.c:[0-9]{1,6}; (u?)mad "
+    r"\((?:DR path slid [0-9]{1,5}; dlid [0-9]{1,5}; ([0-9,]{1,255})"
     r"|[^()]{1,120}) Attr 0x([0-9a-f]{1,4}):[0-9]{1,10}\) bad status .{1,80}\Z",
     re.ASCII,
 )
@@ -269,7 +273,9 @@ def unanswered(tool: str, err: str) -> list[Unanswered]:
             continue
         if match is None:
             raise SubnetError(f"{tool} could not look at all of it: {line[-300:]}")
-        queries.append(Unanswered(match.group(1) or "", int(match.group(2), 16), line[-300:]))
+        lost, path, attribute = match.groups("")
+        if lost or int(attribute, 16) != _EXTENDED:
+            queries.append(Unanswered(path, int(attribute, 16), line[-300:]))
     return queries
 
 

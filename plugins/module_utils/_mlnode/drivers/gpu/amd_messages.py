@@ -59,7 +59,9 @@ _RULES = (
     (regex(r"GPU reset\([0-9]+\) failed|GPU reset end with ret = -"), "GPU reset failed", _RESET),
     (regex(r"poison is consumed by"), "poison consumed", _MEMORY),
     (regex(r"GPU reset begin"), "GPU reset", _RESET),
-    (regex(r"\b[1-9][0-9]* (?:new )?uncorrectable hardware errors detected in (?!total)"),
+    (regex(r"\b[1-9][0-9]* (?:new )?uncorrectable hardware errors detected in (?!total)"
+           r"|uncorrectable hardware error ?\(\w{1,60}\) detected"
+           r"|RAS event of type ERREVENT_ATHUB_INTERRUPT"),
      "uncorrectable error", _MEMORY),
     (regex(r"\b[1-9][0-9]* (?:new )?deferred hardware errors detected in (?!total)"),
      "deferred error", _MEMORY),
@@ -70,8 +72,15 @@ _RULES = (
     (regex(r"(?:no-retry )?page fault \(src_id"), "page fault", _PROGRAM),
 )  # fmt: skip
 
-#: `amdgpu 0000:05:00.0: amdgpu: text`; newer kernels omit the second name
-_LINE = regex(r"amdgpu ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?:amdgpu: )?([^\n]*)", re.ASCII)
+#: `amdgpu 0000:05:00.0: amdgpu: text`; newer kernels omit the second name. Older ones, such as 5.15, write
+#: hangs without an address: `[drm:amdgpu_job_timedout [amdgpu]] *ERROR* text`, `amdgpu: text`
+_LINE = regex(
+    r"(?:amdgpu ([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?:amdgpu: )?"
+    r"|\[drm:amdgpu_\w{1,60} \[amdgpu\]\] \*ERROR\* |\bamdgpu: )([^\n]*)",
+    re.ASCII,
+)
+#: In the place of an address
+_ANY = "a GPU"
 
 
 def events(lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
@@ -80,4 +89,5 @@ def events(lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         matching = [(title, cause) for sign, title, cause in _RULES if match and sign.search(match.group(2))]
         if match and matching:
             title, cause = matching[0]
-            yield f"GPU {match.group(1)}", Event(title, "", cause, line.age)
+            target = f"GPU {match.group(1)}" if match.group(1) else _ANY
+            yield target, Event(title, "", cause, line.age)

@@ -143,18 +143,20 @@ class SysfsKind(rules.RuleKind):
         return rules.unique(_setting(path, raw) for path, raw in items if raw is not None)
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
-        host, boot = context.host, context.boot_by_agent(setting, setting.want)
+        host = context.host
         try:
             here = host.matching(setting.path)
             all_files = [_files(host, setting, path) for path in here[:_MOST_FILES]]
         except HostError as error:
-            return Reading(setting.path, Value(unreadable=str(error)), boot)
+            problem = Value(unreadable=str(error))
+            return Reading(setting.path, problem, context.boot_by_agent(setting, setting.want))
+        row = Summary(all_files)
+        boot = context.boot_by_agent(setting, row.want or setting.want)
         if not all_files:
             return Reading(setting.path, Value(absent=_absent(setting.path)), boot, setting.want)
         mistakes = []
         if len(here) > _MOST_FILES:
             mistakes.append(f"{setting.path} matches {len(here)} files, and at most {_MOST_FILES} are set")
-        row = Summary(all_files)
         reading = row.reading(setting.path, boot, context.origins, row.notes, mistakes)
         if not row.want:
             reading = reading._replace(want=setting.want)

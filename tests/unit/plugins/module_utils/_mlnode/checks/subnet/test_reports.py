@@ -164,3 +164,18 @@ def test_hostile_text_is_refused_or_read_and_never_more(name: str, text: str, pl
     for report in (text, whole[:place] + text + whole[place:]):
         with contextlib.suppress(SubnetError):
             READERS[name](report)
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ("mad (DR path slid 0; dlid 0; 0,1,4 Attr 0xff90:1) bad status 0xc", None),
+        ("umad (DR path slid 0; dlid 0; 0,1,4 Attr 0xff90:1) bad status 110; Connection timed out", "0,1,4"),
+        ("mad (DR path slid 0; dlid 0; 0,1,4 Attr 0x15:1) bad status 0x1c", "0,1,4"),
+        ("mad (Lid 7 Attr 0x11:0) bad status 0xc", ""),
+    ],
+)
+def test_a_refused_query_of_a_vendor_costs_no_port(said: str, path: str | None) -> None:
+    """Nodes that are not Mellanox's may refuse it (libibnetdisc: mlnx_ext_port_info_err())."""
+    queries = subnet.unanswered("ibnetdiscover", f"./libibnetdisc/query_smp.c:190; {said}\n")
+    assert [query.path for query in queries] == ([] if path is None else [path])

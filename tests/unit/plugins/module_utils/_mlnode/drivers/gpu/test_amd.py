@@ -248,6 +248,27 @@ def test_nodes_are_compared_by_driver_firmware_and_partition(node: AmdMachine) -
         Amd().alike(node, cards)
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma1 timeout, signaled seq=8, emitted seq=9",
+         "ring timeout"),
+        ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout, but soft recovered", "ring timeout"),
+        ("amdgpu: qcm fence wait loop timeout expired", "queue preemption failed"),
+        ("kfd kfd: amdgpu: The cp might be in a state due to an unsuccessful queues preemption",
+         "queue preemption failed"),
+        (f"amdgpu {SECOND}: [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout, signaled seq=1",
+         "ring timeout"),
+    ],
+)  # fmt: skip
+def test_a_hang_without_an_address_is_a_hang(node: AmdMachine, text: str, title: str) -> None:
+    """As kernels before the current ones write it."""
+    node.put("/proc/uptime", "3600.00 900.00\n")
+    node.log = f"[    0.500000] Linux version 5.15.0\n[ 3000.000000] {text}\n"
+    check = look(node)["gpu_messages", f"GPU {SECOND}" if SECOND in text else "a GPU"]
+    assert (check.verdict, check.found) == (Verdict.FAIL, f"{title} (hang), 10 min ago")
+
+
 # -- files that cannot be read, or say nothing ------------------------------------------------
 
 

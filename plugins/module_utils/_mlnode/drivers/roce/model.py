@@ -43,8 +43,8 @@ class Knob(NamedTuple):
 
 
 def value(host: Host, knob: Knob) -> Value:
-    """Present value. Drivers of virtual folders check theirs; in a kernel file, only a number is a value: other
-    text could not be written back."""
+    """Present value. Drivers of virtual folders check theirs. Other text than a number in a kernel file is
+    unreadable: it could not be written back."""
     known = host.value(knob.path)
     text = (known.text or "").strip()
     if known.text is None or not knob.path.startswith("/sys/") or (text.isdecimal() and text.isascii()):

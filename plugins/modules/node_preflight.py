@@ -68,9 +68,9 @@ RETURN = r"""
 checks:
   description:
     - All checks. The fields are the same as in M(mlnode.tuning.rdma_check).
-    - C(name) is C(jobs), C(drift), C(container_sysctls), C(gpu_messages), C(clock_sync), C(clock_offset), C(time_wait), C(local_ports),
-      C(socket_buffers), C(nic_drops), C(tcp_retransmits), C(path_mtu_SIZE), C(tcp_connect), C(tcp_listener),
-      C(last_look), C(nccl) or C(rdma_check). Deviations of NCCL variables have their C(name) from
+    - C(name) is C(jobs), C(drift), C(container_sysctls), C(gpu_messages), C(clock_sync), C(clock_offset),
+      C(time_wait), C(local_ports), C(socket_buffers), C(nic_drops), C(tcp_retransmits), C(path_mtu_SIZE),
+      C(tcp_connect), C(tcp_listener), C(last_look), C(nccl) or C(rdma_check). Deviations of NCCL variables have their C(name) from
       M(mlnode.tuning.node_audit), and deviations of RDMA from M(mlnode.tuning.rdma_check).
     - C(target) is the peer, interface, device or port; V(node) for the node itself.
     - C(verdict) is V(pass), as expected; V(warn), it works at a cost; V(fail), a job would suffer; V(unknown), it could

@@ -81,7 +81,10 @@ class Files:
 
     def read(self, host: Host, path: str) -> str | None:
         """The text of a file. Records the reason and returns None if it is absent or cannot be read."""
-        value = host.value(path)
+        return self.take(host.value(path))
+
+    def take(self, value: Value) -> str | None:
+        """As read(), for a value that was read elsewhere."""
         if value.unreadable is not None:
             self.problems.append(value.unreadable)
         elif value.absent is not None:

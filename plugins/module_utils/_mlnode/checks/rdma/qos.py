@@ -131,7 +131,7 @@ def _ecn(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     expected = f"1 on priority {answers.numbers(priorities)}, at both ends (np, rp)"
     states = {}
     for knob in answer.knobs:
-        value = host.value(knob.path)
+        value = model.value(host, knob)
         if value.text is None:
             return subject.missing(value, expected=expected)
         states[knob.label] = value.text.strip()
@@ -146,7 +146,7 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     """Raises HostError."""
     groups = {"dscp": model.CNP_DSCP, "priority": model.CNP_PRIORITY}
     declared_cnp = wanted.get("cnp", {})
-    now, known = {}, {}
+    now, known, expected = {}, {}, {}
     subject = Subject("cnp", port.name)
     lacks = ""
     for name, group in groups.items():
@@ -158,15 +158,15 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
             known[name] = f"{answer.value} by the firmware"
         for knob in answer.knobs:
             subject = subject if subject.source else replace(subject, source=_source(answer, nic))
-            value = host.value(knob.path)
+            value = model.value(host, knob)
             if value.text is None:
                 return subject.missing(value)
-            now[name] = known[name] = value.text.strip()
+            now[knob.label or name] = known[knob.label or name] = value.text.strip()
+            expected[knob.label or name] = knob.want
     if not now:
         return subject.skip(f"{nic}: {lacks or _words(known)}")
     if not declared_cnp:
         return _undeclared(subject, Value(_words(known)), "congestion notifications", wanted)
-    expected = {name: str(number) for name, number in declared_cnp.items() if name in now}
     advice = f"{_BY}: a notification in the wrong priority waits in the congestion that it reports"
     if lacks and now == expected:
         return subject.skip(f"{nic}: {_words(known)}; {lacks}")

@@ -162,6 +162,9 @@ def dcqcn(text: str) -> dict[str, Dcqcn]:
             devices[device] = devices[device]._replace(cnp=str(int(value)))
     if not devices:
         raise ValueError("it shows no RDMA device with DCQCN")
+    for device, state in devices.items():
+        if state.enabled and state.cnp == NONE:
+            raise ValueError(f"it shows no DSCP of the CNP of {device}, whose DCQCN is on")
     return devices
 
 

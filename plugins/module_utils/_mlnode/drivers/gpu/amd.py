@@ -18,8 +18,19 @@ from ...model.errors import HostError, listed
 from ...model.log import Event, Line
 from ...model.record import replace
 from . import amd_links, amd_messages, amd_ras, amd_speed, topics
-from .amd_sysfs import LOADED, MODULE, NODES, compute_nodes, computing, path_of, required, strange, value
-from .driver import Card, Export, GpuDriver, each, supports
+from .amd_sysfs import (
+    DEVICES,
+    LOADED,
+    MODULE,
+    NODES,
+    compute_nodes,
+    computing,
+    path_of,
+    required,
+    strange,
+    value,
+)
+from .driver import Ask, Card, Export, GpuDriver, each, models, supports
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -130,23 +141,24 @@ def _mode(host: Host, address: str) -> str:
 def _versions(host: Host, cards: Sequence[Card]) -> Check:
     """The driver, and the firmware that GPUs of one model have. Raises HostError."""
     driver = _driver(host)
-    firmware: dict[str, Counter[str]] = {}
-    for card in cards:
-        for name, text in _firmware(host, card.address).items():
-            firmware.setdefault(name, Counter())[text] += 1
-    if not firmware:
-        return VERSIONS.unknown(f"{driver}; no firmware is shown")
-    different = {
-        name: counts
-        for name, counts in firmware.items()
-        if len(counts) > 1 or sum(counts.values()) < len(cards)
-    }
+    same, different = [], []
+    for alike in models(cards):
+        versions: dict[str, Counter[str]] = {}
+        for card in alike:
+            for name, text in _firmware(host, card.address).items():
+                versions.setdefault(name, Counter())[text] += 1
+        if not versions:
+            return VERSIONS.unknown(f"{driver}; no firmware is shown of {alike[0].address}")
+        for name, counts in sorted(versions.items()):
+            if len(counts) == 1 and sum(counts.values()) == len(alike):
+                same.append(f"{name} {next(iter(counts))}")
+            else:
+                texts = ", ".join(f"{text} ({number})" for text, number in counts.items())
+                different.append(f"{name} {texts}")
+    expected = "one of each, for each model"
     if different:
-        words = [f"{name} {', '.join(f'{text} ({number})' for text, number in counts.items())}"
-                 for name, counts in different.items()]  # fmt: skip
-        return VERSIONS.judged(False, f"{driver}; {listed(words, topics.NAMED)}", expected="one of each")
-    shown = ", ".join(f"{name} {next(iter(counts))}" for name, counts in sorted(firmware.items()))
-    return VERSIONS.judged(True, f"{driver}; {shown}", expected="one of each")
+        return VERSIONS.judged(False, f"{driver}; {listed(different, topics.NAMED)}", expected=expected)
+    return VERSIONS.judged(True, f"{driver}; {', '.join(same)}", expected=expected)
 
 
 def _driver(host: Host) -> str:
@@ -204,6 +216,14 @@ class Amd(GpuDriver):
         if not host.exists(LOADED):
             raise Nothing(f"{LOADED} does not exist: AMD's driver is not loaded", LOADED)
 
+    def _look(self, look: Ask, host: Host, cards: Sequence[Card]) -> Check | Iterable[Check]:
+        """A GPU of another driver, such as a guest's, is only counted: nothing can be read of it."""
+        self.require(host)
+        ours = _ours(cards)
+        if not ours:
+            raise Nothing(f"no GPU here belongs to {MODULE}", DEVICES)
+        return look(host, cards if look is _answering else ours)
+
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return amd_messages.events(lines)
 
@@ -222,9 +242,9 @@ class Amd(GpuDriver):
             return Export(False, "the driver amdgpu is not loaded", "/sys/bus/pci/devices")
         path = f"/boot/config-{release}"
         built = host.value(path)
-        if not built.text:
-            return Export(None, built.problem or f"{path} is empty", path)
-        lines = frozenset(built.text.splitlines())
+        if "CONFIG_" not in (built.text or ""):
+            return Export(None, built.problem or f"{path} names no option of a kernel", path)
+        lines = frozenset(str(built.text).splitlines())
         if f"{_NEEDED}=y" not in lines or f"# {_FORMERLY_NEEDED} is not set" in lines:
             return Export(False, f"the kernel was built without {_NEEDED} or {_FORMERLY_NEEDED}", path)
         return Export(True, "amdgpu exports DMA-BUF", path)

@@ -17,7 +17,7 @@ from ...model.errors import HostError, listed
 from ...model.record import NamedTuple, regex, replace
 from . import amd_metrics, topics
 from .amd_sysfs import path_of, required, strange, value
-from .driver import Card
+from .driver import Card, models
 
 FABRIC = replace(
     topics.FABRIC,
@@ -41,6 +41,11 @@ class _Hive(NamedTuple):
 
 
 def fabric(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
+    for alike in models(cards):
+        yield from _fabric(host, alike)
+
+
+def _fabric(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
     hives: dict[str, _Hive | HostError] = {}
     for card in cards:
         try:
@@ -94,19 +99,20 @@ def _judged(host: Host, subject: Subject, address: str, hive: _Hive, ids: Sequen
             if good
             else _bad(subject, evidence)
         )
-    up = sum(metrics.links)
+    up, unclear = metrics.links.count(amd_metrics.UP), metrics.links.count(amd_metrics.UNCLEAR)
     if metrics.links:
-        down = [str(number) for number, state in enumerate(metrics.links) if not state]
+        down = [str(number) for number, state in enumerate(metrics.links) if state == amd_metrics.DOWN]
         evidence += f", {up} active" + (
             f", and not {listed(down, topics.NAMED)}" if down and up < links else ""
         )
-        good = good and up >= links
+        evidence += f", {unclear} unknown" if unclear and up < links else ""
+        good = good and up + unclear >= links
     elif hive.links:
         evidence += "; gpu_metrics does not show their states"
     evidence += f", {metrics.width} lanes wide" if metrics.width else ""
     if not good:
         return _bad(subject, evidence)
-    if not hive.links or not hive.nodes:
+    if not hive.nodes or not hive.links or up < links:
         return subject.unknown(evidence)
     return subject.judged(True, evidence, expected=_EXPECTED)
 

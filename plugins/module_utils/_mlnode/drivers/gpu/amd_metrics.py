@@ -35,6 +35,8 @@ _INDEPENDENT = {3: 112}
 #: Values for a field without content
 _NONE16, _NONE32 = 0xFFFF, 0xFFFFFFFF
 _LINKS = 8
+#: States of a link (enum amdgpu_xgmi_link_status), and ours for all others
+DOWN, UP, UNCLEAR = 0, 1, -1
 
 #: gpu_metrics_v1_9: a list of fields. Each has a word of 64 bits with its type, name and number of values.
 _ATTRIBUTES = 9
@@ -47,8 +49,8 @@ _NAMES = {
 
 class Metrics(NamedTuple):
     """cycles: None without residencies. slowed: reason → cycles. active: reasons now, from status bits; None
-    if the table has no status. links: state of each XGMI link, 1 active; empty if unknown. width: lanes of
-    XGMI; None if unknown.
+    if the table has no status. links: DOWN, UP or UNCLEAR, for each XGMI link; empty if none is known. width:
+    lanes of XGMI; None if unknown.
     """
 
     version: str
@@ -126,6 +128,6 @@ def _made(version: str, counts: Mapping[str, int], lanes: int, states: Sequence[
 
 
 def _known(states: Sequence[int]) -> tuple[int, ...]:
-    """States of the links; empty if the driver names none: 2 and all ones mean unknown (enum
-    amdgpu_xgmi_link_status)."""
-    return tuple(states) if states and {*states} <= {0, 1} else ()
+    """2 and all ones mean unknown."""
+    known = tuple(state if state in (DOWN, UP) else UNCLEAR for state in states)
+    return () if {*known} == {UNCLEAR} else known

@@ -112,14 +112,12 @@ def _by_tool(host: Host, subject: Subject, address: str) -> Check:
             raise HostError("find", _SOURCE, None, missing) from error
         raise
     ecc = smi.section(gpu or {}, "ecc")
-    numbers = {
-        name: smi.number(ecc.get(f"total_{name}_count"))
-        for name in ("uncorrectable", "deferred", "correctable")
-    }
-    bad, good = numbers["uncorrectable"], numbers["correctable"]
-    if bad is None or good is None:
-        raise HostError("understand", smi.TOOL, None, f"it counts no errors of GPU {address}")
-    return _judged(subject, _Counts(bad, numbers["deferred"] or 0, good, {}))
+    # The first versions count deferred errors as uncorrectable, and have no such key.
+    names = ("total_uncorrectable_count", "total_deferred_count", "total_correctable_count")
+    bad, deferred, good = (smi.number(ecc.get(name, 0 if name == names[1] else None)) for name in names)
+    if bad is None or deferred is None or good is None:
+        raise HostError("understand", smi.TOOL, None, f"it does not count all errors of GPU {address}")
+    return _judged(subject, _Counts(bad, deferred, good, {}))
 
 
 def recovery(host: Host, cards: Sequence[Card]) -> Iterator[Check]:

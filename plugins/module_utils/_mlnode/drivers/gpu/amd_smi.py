@@ -28,8 +28,19 @@ _ADDRESS = regex(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z", re.ASCII)
 
 
 def metrics(host: Host) -> Mapping[str, Mapping[str, Any]]:
-    """Address → metrics of the GPU. Raises HostError."""
-    return host.once("metrics of amd-smi", lambda: _metrics(host))
+    """Address → metrics of the GPU. Raises HostError, without another run for the next GPU: the tool may have
+    hung."""
+    answer = host.once("metrics of amd-smi", lambda: _answer(host))
+    if isinstance(answer, HostError):
+        raise answer
+    return answer
+
+
+def _answer(host: Host) -> Mapping[str, Mapping[str, Any]] | HostError:
+    try:
+        return _metrics(host)
+    except HostError as error:
+        return error
 
 
 def _metrics(host: Host) -> dict[str, Mapping[str, Any]]:

@@ -15,10 +15,13 @@ from ...model.record import NamedTuple, replace
 
 
 class Card(Protocol):
-    """A GPU on PCI. address: as in sysfs. driver: of the kernel, None without one."""
+    """A GPU on PCI. address: as in sysfs. device: the PCI device number. driver: of the kernel, None without
+    one."""
 
     @property
     def address(self) -> str: ...
+    @property
+    def device(self) -> int: ...
     @property
     def driver(self) -> str | None: ...
 
@@ -37,6 +40,14 @@ def each(topic: Subject, cards: Sequence[Card], judge: Callable[[Subject, str], 
             yield judge(subject, card.address)
         except HostError as error:
             yield subject.unknown(str(error))
+
+
+def models(cards: Sequence[Card]) -> list[list[Card]]:
+    """GPUs of each model together: others have other firmware and other links."""
+    alike: dict[int, list[Card]] = {}
+    for card in cards:
+        alike.setdefault(card.device, []).append(card)
+    return [*alike.values()]
 
 
 def supports(looks: Sequence[Look], *topics: Subject, **others: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any, Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
@@ -106,6 +107,8 @@ _READY = ("Completed", "Success")
 _WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_THERE)
 _BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
 _WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
+_VBIOS = regex(r"[0-9A-Fa-f.]{4,40}\Z", re.ASCII)
+_MIG = ("Enabled", "Disabled")
 _NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
 #: Products with NVLink 5, which connects them by switches only: NVIDIA B200, GB300
@@ -187,13 +190,18 @@ def _answering(gpus: Sequence[Card], seen: Sequence[_Seen]) -> Check:
 
 def _clocks(gpu: _Seen) -> Check:
     subject, reasons = gpu.about(CLOCKS), _named(gpu.element, _REASON)
-    if not reasons:
+    if {*reasons.values()} <= {*nvidia.NOT_THERE}:
         return subject.unknown("this driver reports no reasons for its clocks")
     active = [name for name, text in reasons.items() if text == "Active"]
     evidence = f"active: {', '.join(active)}" if active else "none active"
     evidence += _lost_time(gpu)
     halved, cooled = ({*active}.intersection(names) for names in (_HALVING, _COOLING))
     strange = [name for name in active if name not in (*_HALVING, *_COOLING, *_USUAL)]
+    strange += [
+        f"{name} {text[:40]!r}"
+        for name, text in reasons.items()
+        if text not in ("Active", "Not Active", *nvidia.NOT_THERE)
+    ]
     if strange and not halved and not cooled:
         return subject.unknown(f"{evidence}: not known here: {', '.join(strange)}")
     if cooled and not halved:
@@ -272,6 +280,8 @@ def _recovery(gpu: _Seen) -> Check:
         return replace(subject, **_ROWS).judged(False, evidence, expected="none pending")
     if not action and not any(rows.values()):
         return subject.skip("this driver or GPU does not report it")
+    if good and not {*rows.values()} <= {"Yes", "No", ""}:
+        return subject.unknown(f"{evidence}: not known here")
     return subject.judged(good, evidence, expected="no action, no failure")
 
 
@@ -303,25 +313,28 @@ def _power_cap(gpu: _Seen) -> Check:
 def _partition(seen: Sequence[_Seen]) -> Iterator[Check]:
     """Judged against the mode that most GPUs of the node have."""
     modes = {gpu.address: gpu.text("mig_mode/current_mig") for gpu in seen}
-    usual = topics.usual([mode for mode in modes.values() if mode])
+    usual = topics.usual([mode for mode in modes.values() if mode in _MIG])
     for gpu in seen:
         subject, mode = gpu.about(PARTITION), modes[gpu.address]
         if not mode:
             yield subject.skip("this GPU has no partitions")
+        elif mode not in _MIG:
+            yield subject.unknown(f"MIG {mode[:40]!r}: not known here")
         else:
             yield subject.judged(mode == usual, f"MIG {mode}", expected=f"MIG {usual}, as most GPUs here")
 
 
 def _versions(seen: Sequence[_Seen]) -> Check:
-    """The firmware of all GPUs; one driver has them all."""
-    names = {gpu.address: gpu.text("vbios_version") for gpu in seen}
-    if not any(names.values()):
+    """The firmware of all GPUs of a model; one driver has them all."""
+    names = [(gpu.text("product_name"), gpu.text("vbios_version")) for gpu in seen]
+    if not any(name for _model, name in names):
         return VERSIONS.skip("this driver does not report them")
-    if not all(names.values()):
+    if not all(_VBIOS.match(name) for _model, name in names):
         return VERSIONS.unknown("some GPUs do not report theirs")
-    counts = {name: [*names.values()].count(name) for name in dict.fromkeys(names.values())}
-    evidence = "vbios " + ", ".join(f"{name} ({count})" for name, count in counts.items())
-    return VERSIONS.judged(len(counts) == 1, evidence, expected="one of each")
+    counts = Counter(names)
+    evidence = "vbios " + ", ".join(f"{name} ({count})" for (_model, name), count in counts.items())
+    good = len(counts) == len({model for model, _name in names})
+    return VERSIONS.judged(good, evidence, expected="one of each, for each model")
 
 
 # -- memory shared between nodes over NVLink -------------------------------------------------

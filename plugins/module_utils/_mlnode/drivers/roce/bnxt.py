@@ -22,10 +22,10 @@ import errno
 import re
 
 from ...host.host import Host
-from ...model.errors import HostError
+from ...model.errors import HostError, printable
 from ...model.record import regex
 from . import model
-from .configfs import ConfigfsDriver
+from .configfs import DEVICES, ConfigfsDriver
 from .model import Answer, Counters, Knob, Nic
 
 _CONFIG = "/sys/kernel/config/bnxt_re"
@@ -113,7 +113,7 @@ class Bnxt(ConfigfsDriver):
         knobs = [Knob(path, "1", "enable", device) for path, device in files[_ENABLE]]
         # Packets without ECT are dropped in congestion, not marked; ECT(0) equals ECT(1) (RFC 3168, 5).
         for path, device in files[_MARKING]:
-            now = host.value(path).text
+            now = (host.value(path).text or "").strip()
             knobs.append(Knob(path, now if now in ("1", "2") else "1", "marking", device))
         return Answer(tuple(knobs))
 
@@ -130,8 +130,9 @@ class Bnxt(ConfigfsDriver):
 
     def get(self, host: Host, own: str, port: str, file: str) -> str:
         cc, name = f"{own}/ports/{port}/cc", _STAGED[file]
-        shown = re.findall(rf"\({name}\)\s*:\s*(\S+)\s*$", host.read(f"{cc}/apply"), re.MULTILINE)
-        if not shown and file in (_DSCP, _PRIORITY):
+        text = host.read(f"{cc}/apply")
+        shown = _shown(text, name)
+        if not shown and file in (_DSCP, _PRIORITY) and _shown(text, _STAGED[_ENABLE]):
             # Not shown without congestion control, nor of a virtual function
             return _staged(host, f"{cc}/{name}")
         # The two ports of a bond
@@ -163,11 +164,19 @@ def profile(host: Host, device: str) -> bool:
     if value.unreadable is not None:
         raise HostError("read", path, None, value.unreadable)
     line = _PROFILE.search(value.text or "")
-    if line is None:  # A virtual function
+    if value.absent is not None:
         return False
-    if line.group(1) not in ("0", "1"):
-        raise HostError("read", path, None, f"fw_service_prof_type_sup is {line.group(1)[:20]!r}")
+    if line is None and host.exists(f"{DEVICES}/{device}/device/physfn"):  # A virtual function has no line
+        return False
+    if line is None or line.group(1) not in ("0", "1"):
+        shown = "missing" if line is None else repr(printable(line.group(1)[:20]))
+        raise HostError("understand", path, None, f"fw_service_prof_type_sup is {shown}")
     return line.group(1) == "1"
+
+
+def _shown(text: str, name: str) -> list[str]:
+    """Values of a name in `apply`."""
+    return re.findall(rf"\({name}\)\s*:\s*(\S+)\s*$", text, re.MULTILINE)
 
 
 def _staged(host: Host, path: str) -> str:

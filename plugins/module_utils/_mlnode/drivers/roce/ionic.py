@@ -47,8 +47,9 @@ class Ionic(RoceDriver):
             return Answer(lacks=self.LACKS[group])
         if not nic.ports:
             return Answer(lacks=model.NO_DEVICE)
-        field, want = ("state", "on") if group == model.ECN else ("cnp-dscp", str(value))
-        return Answer((Knob(f"/dcb/{nic.name}/dcqcn/{field}", want, "dcqcn"),))
+        if group == model.ECN:
+            return Answer((Knob(f"/dcb/{nic.name}/dcqcn/state", "on", "dcqcn"),))
+        return Answer((Knob(f"/dcb/{nic.name}/dcqcn/cnp-dscp", str(value)),))
 
     def remark(self, host: Host, nic: Nic, group: str) -> str:
         del host, nic

@@ -11,8 +11,9 @@ from . import model
 from .model import Answer, Counters, Knob, Nic, RoceDriver
 
 #: File of the vendor's driver, and of the kernel's if lockdown permits debugfs (drivers/infiniband/hw/mlx5/
-#: cong.c). np_cnp_prio sets np_cnp_prio_mode as well.
+#: cong.c). np_cnp_prio goes with np_cnp_prio_mode 0, which a write of it sets.
 _CNP = {model.CNP_DSCP: ("cnp_dscp", "np_cnp_dscp"), model.CNP_PRIORITY: ("cnp_802p_prio", "np_cnp_prio")}
+_OWN_PRIORITY = "0"
 
 
 class Mlx5(RoceDriver):
@@ -58,6 +59,10 @@ class Mlx5(RoceDriver):
             path = f"/sys/kernel/debug/mlx5/{nic.address}/cc_params/{kernels}"
             if not nic.address or not host.exists(path):
                 return Answer(lacks=model.NO_CNP)
+            if group == model.CNP_PRIORITY:
+                # The mode comes first: it is undone last, after a write that sets it.
+                mode = Knob(f"{path}_mode", _OWN_PRIORITY, "priority mode")
+                return Answer((mode, Knob(path, str(value))))
         return Answer((Knob(path, str(value)),))
 
     def _ecn(self, host: Host, nic: Nic, priorities: Any) -> Answer:

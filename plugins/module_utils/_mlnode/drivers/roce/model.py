@@ -7,7 +7,9 @@ from __future__ import annotations
 from typing import Mapping
 
 from ...host.host import Host
+from ...model.errors import printable
 from ...model.record import NamedTuple
+from ...model.setting import Value
 
 #: Groups of settings that each driver sets in its own way, as in a setting of roce_qos
 ECN, CNP_DSCP, CNP_PRIORITY, TRAFFIC_CLASS = "ecn", "cnp_dscp", "cnp_priority", "traffic_class"
@@ -38,6 +40,16 @@ class Knob(NamedTuple):
     want: str
     label: str = ""
     device: str = ""
+
+
+def value(host: Host, knob: Knob) -> Value:
+    """Present value. Drivers of virtual folders check theirs. Other text than a number in a kernel file is
+    unreadable: it could not be written back."""
+    known = host.value(knob.path)
+    text = (known.text or "").strip()
+    if known.text is None or not knob.path.startswith("/sys/") or (text.isdecimal() and text.isascii()):
+        return known
+    return Value(unreadable=f"{knob.path}: expected a number, got {printable(text[:40])!r}")
 
 
 class Answer(NamedTuple):

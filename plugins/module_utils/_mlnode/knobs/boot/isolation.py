@@ -143,6 +143,6 @@ def lacking(key: str, host: Host, release: str) -> str:
         )
     path = f"/boot/config-{release}"
     config = host.value(path).text if release else None
-    if config is None or f"\n{option}=y\n" in f"\n{config}\n":
+    if config is None or "CONFIG_" not in config or f"\n{option}=y\n" in f"\n{config}\n":
         return ""
     return f"this kernel is built without {option}, as {path} says: it ignores {key}="

@@ -185,7 +185,9 @@ def _by_driver(host: Host, setting: QosSetting, files: Files) -> None:
         files.managed = 1
         files.note(answer.managed)
     for knob in answer.knobs:
-        _part(host, files, knob.path, knob.want, f"{_RDMA}/{knob.device}" if knob.device else "")
+        now = files.take(model.value(host, knob))
+        if now is not None:
+            _known(files, knob.path, now, knob.want, f"{_RDMA}/{knob.device}" if knob.device else "")
 
 
 def roce_nic(host: Host, target: Target) -> model.Nic:

@@ -160,6 +160,44 @@ def test_gpus_that_are_alike(node: GpuMachine, name: str, texts: list[str], verd
     assert (str(check.verdict), check.found) == (verdict, found)
 
 
+#: What the tool prints for a value that the driver did not get
+_NO_VALUE = "Unknown Error"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("gpu_clocks", "clocks_event_reasons/clocks_event_reason_hw_slowdown"),
+        ("gpu_recovery", "remapped_rows/remapped_row_failure"),
+        ("gpu_recovery", "remapped_rows/remapped_row_pending"),
+        ("gpu_power_cap", "gpu_power_readings/current_power_limit"),
+        ("gpu_partition", "mig_mode/current_mig"),
+        ("gpu_versions", "vbios_version"),
+    ],
+)
+@pytest.mark.parametrize("text", [_NO_VALUE, "ERR!", "\u0662"])
+def test_a_value_that_the_driver_did_not_get_is_unknown(
+    node: GpuMachine, name: str, path: str, text: str
+) -> None:
+    for details in node.details.values():
+        assert details is not None
+        details[path] = text
+    check = one(node, name, "node" if name == "gpu_versions" else f"GPU {SECOND}")
+    assert check.verdict is Verdict.UNKNOWN, check.found
+
+
+def test_a_gpu_of_another_model_has_its_own_firmware(node: GpuMachine) -> None:
+    """Such as one for a monitor."""
+    elements(node, vbios_version="94.02.00.00.01")
+    assert one(node, "gpu_versions").verdict is Verdict.WARN
+    elements(node, product_name="NVIDIA T400")
+    check = one(node, "gpu_versions")
+    assert (check.verdict, check.found) == (
+        Verdict.PASS,
+        "vbios 96.00.61.00.01 (1), 94.02.00.00.01 (1)",
+    )
+
+
 def test_nodes_are_compared_without_the_tool(node: GpuMachine) -> None:
     for address, bios in ((FIRST, "96.00.61.00.01"), (SECOND, "96.00.61.00.02")):
         text = f"Model: \t\t NVIDIA H100 80GB HBM3\nVideo BIOS: \t {bios}\nDevice Minor: \t 0\n"

@@ -200,6 +200,27 @@ def test_a_folder_that_nobody_may_look_into_is_unknown(
     assert (of(host, "ecn").verdict, of(host, "cnp").verdict) == (UNKNOWN, UNKNOWN)
 
 
+@pytest.mark.parametrize("text", ["", "N/A\n", "\udcff\n", "0x1\n"])
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("roce_np/enable/3", "ecn"), ("roce_np/cnp_dscp", "cnp"), ("roce_np/cnp_802p_prio", "cnp")],
+)
+def test_no_number_is_unknown(host: QosNode, path: str, name: str, text: str) -> None:
+    host.put(f"{_ECN}/{path}", text.encode("utf-8", "surrogateescape"))
+    assert of(host, name).verdict is UNKNOWN
+
+
+def test_a_priority_in_another_mode_fails(host: QosNode) -> None:
+    host.remove(f"{_ECN}/roce_np/cnp_802p_prio")
+    path = "/sys/kernel/debug/mlx5/0000:41:00.0/cc_params/np_cnp_prio"
+    host.put(path, "6\n")
+    host.put(f"{path}_mode", "0\n")
+    assert of(host, "cnp").verdict is PASS
+    host.put(f"{path}_mode", "1\n")
+    check = of(host, "cnp")
+    assert (check.verdict, check.found) == (FAIL, "dscp 48, priority mode 1, priority 6")
+
+
 @cases.table
 def test_a_file_that_is_gone_or_unreadable_never_passes(host: QosNode, path: str, name: str) -> None:
     host.unreadable[path] = 5

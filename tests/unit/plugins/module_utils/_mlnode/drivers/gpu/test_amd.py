@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import pathlib
 import re
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -95,7 +97,36 @@ def test_a_gpu_without_a_card(node: AmdMachine) -> None:
 
 def test_a_gpu_of_a_guest_is_not_missed(node: AmdMachine) -> None:
     node.add("0000:1d:00.0", "0x1002", "vfio-pci")
-    assert of_gpu(node, "gpu_answering", "node").found == "2 of 2 on PCI; 1 with another driver"
+    seen = look(node)
+    assert seen["gpu_answering", "node"].found == "2 of 2 on PCI; 1 with another driver"
+    assert not [check for check in seen.values() if check.name in NAMES and "0000:1d" in check.target]
+    assert seen["gpu_versions", "node"].verdict is Verdict.PASS, "it shows no firmware"
+
+
+def test_a_node_whose_gpus_are_all_a_guests(tmp_path: pathlib.Path) -> None:
+    node = AmdMachine.with_gpus(str(tmp_path / "node"), 0)
+    for gpu in (FIRST, SECOND):
+        node.add(gpu, "0x1002", "vfio-pci")
+    seen = [check for (name, _target), check in look(node).items() if name in NAMES]
+    assert {(check.verdict, check.found) for check in seen} == {
+        (Verdict.SKIP, "no GPU here belongs to amdgpu")
+    }
+
+
+def test_a_gpu_of_another_model_has_its_own_firmware_and_links(node: AmdMachine) -> None:
+    """Such as a graphics card beside: it has fewer files, and is in no hive."""
+    address = "0000:41:00.0"
+    node.add(address, "0x1002", "amdgpu")
+    folder = f"{PCI}/{address}"
+    node.put(f"{folder}/device", "0x744a\n")
+    node.put(f"{folder}/vbios_version", "113-D7070100-101\n")
+    seen = look(node)
+    assert (seen["gpu_versions", "node"].verdict, seen["gpu_versions", "node"].found) == (
+        Verdict.PASS,
+        "amdgpu 6.12.12; mec 0x000000af, vbios 113-M3000100-102, vbios 113-D7070100-101",
+    )
+    assert seen["gpu_fabric", f"GPU {address}"].verdict is Verdict.SKIP
+    assert seen["gpu_fabric", f"GPU {FIRST}"].verdict is Verdict.PASS
 
 
 def test_partitions_of_one_gpu_are_one_gpu(node: AmdMachine) -> None:
@@ -179,8 +210,53 @@ def test_errors_that_only_the_tool_counts(node: AmdMachine, wrap: Any, count: An
     node.smi = {"list": wrap(BDFS), "metric": wrap([{"gpu": 0}, {"gpu": 1, "ecc": ecc}])}
     check = of_gpu(node, "gpu_ecc")
     assert (check.verdict, check.found.partition(" ")[0]) == (Verdict.FAIL, "3")
-    node.smi = {"list": wrap(BDFS), "metric": Finished(255, "", "AMDSMI_STATUS_NOT_INIT\n")}
-    assert of_gpu(node, "gpu_ecc").verdict is Verdict.UNKNOWN
+    answers = ("N/A", None, {"value": "N/A"}, -1, True, 1.5)
+    for deferred in answers:
+        known = {
+            "total_uncorrectable_count": 0,
+            "total_correctable_count": 0,
+            "total_deferred_count": deferred,
+        }
+        node.smi = {"list": wrap(BDFS), "metric": wrap([{"gpu": 1, "ecc": known}])}
+        assert of_gpu(node, "gpu_ecc").verdict is Verdict.UNKNOWN, deferred
+    good = {"total_correctable_count": 0, "total_uncorrectable_count": 0}
+    whole = json.dumps(wrap([{"gpu": 1, "ecc": good}]))
+    node.smi = {"list": wrap(BDFS), "metric": Finished(0, whole, "")}
+    assert of_gpu(node, "gpu_ecc").verdict is Verdict.PASS
+    for done in (
+        Finished(255, "", "AMDSMI_STATUS_NOT_INIT\n"),
+        Finished(1, whole, ""),
+        Finished(0, f"WARNING: no permission\n{whole}", ""),
+        Finished(0, whole[:-3], ""),
+        Finished(0, "[" * 100_000, ""),
+        Finished(0, "", ""),
+    ):
+        node.smi = {"list": wrap(BDFS), "metric": done}
+        assert of_gpu(node, "gpu_ecc").verdict is Verdict.UNKNOWN, done
+
+
+def test_a_tool_that_hangs_is_waited_for_once(node: AmdMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked about all GPUs, for two topics."""
+    for gpu in (FIRST, SECOND):
+        node.put(f"{PCI}/{gpu}/gpu_metrics", amd_machine.without_reasons())
+        ras = pathlib.Path(f"{node.root}{PCI}/{gpu}/ras").resolve()
+        ras.rename(ras.with_name("gone"))
+    asked: list[str] = []
+    run = AmdMachine.run
+
+    def hanging(self: AmdMachine, command: Sequence[str], seconds: float = 60) -> Finished:
+        if command[0] != "amd-smi":
+            return run(self, command, seconds)
+        asked.append(command[1])
+        raise HostError("run", command[0], None, "it took longer than 120 s")
+
+    monkeypatch.setattr(AmdMachine, "run", hanging)
+    seen = look(node)
+    assert asked == ["list"]
+    for name in ("gpu_ecc", "gpu_clocks"):
+        for gpu in (FIRST, SECOND):
+            assert seen[name, f"GPU {gpu}"].verdict is Verdict.UNKNOWN
+            assert "120 s" in seen[name, f"GPU {gpu}"].found
 
 
 # -- links ---------------------------------------------------------------------------------
@@ -211,6 +287,32 @@ def test_eight_gpus_and_a_link_that_is_down(tmp_path: pathlib.Path) -> None:
     assert check.found == "hive of 8 GPUs, 8 of them here; 7 links, 6 active, and not 2, 7, 16 lanes wide"
     node.put(f"{GPU}/xgmi_num_links", "01 00 01 01 01 01 00 01 \n")
     assert of_gpu(node, "gpu_fabric").verdict is Verdict.FAIL, "fewer links than the others"
+
+
+@pytest.mark.parametrize(
+    ("states", "verdict", "words"),
+    [
+        ((1,) * 7 + (2,), Verdict.PASS, "7 active"),
+        ((1,) * 6 + (0xFFFF, 0), Verdict.UNKNOWN, "6 active, and not 7, 1 unknown"),
+        ((0,) + (1,) * 5 + (0, 2), Verdict.FAIL, "5 active, and not 0, 6, 1 unknown"),
+        ((2,) * 8, Verdict.UNKNOWN, "gpu_metrics does not show their states"),
+    ],
+)
+def test_a_link_of_unknown_state_hides_no_other(
+    tmp_path: pathlib.Path, states: tuple[int, ...], verdict: Verdict, words: str
+) -> None:
+    node = AmdMachine.with_gpus(str(tmp_path / "eight"), 8)
+    node.put(f"{GPU}/gpu_metrics", amd_machine.residencies(links=states))
+    check = of_gpu(node, "gpu_fabric")
+    assert check.verdict is verdict
+    assert words in check.found
+
+
+def test_a_table_without_links_is_no_proof_of_them(node: AmdMachine) -> None:
+    node.put(f"{GPU}/gpu_metrics", amd_machine.residencies(minor=6))
+    check = of_gpu(node, "gpu_fabric")
+    assert check.verdict is Verdict.UNKNOWN
+    assert "gpu_metrics does not show their states" in check.found
 
 
 # -- the kernel's log ------------------------------------------------------------------------
@@ -339,7 +441,7 @@ def test_any_table_is_understood_or_refused(body: bytes, minor: int) -> None:
     except HostError:
         return
     assert metrics.version == f"1.{minor}"
-    assert {*metrics.links} <= {0, 1}
+    assert {*metrics.links} <= {amd_metrics.DOWN, amd_metrics.UP, amd_metrics.UNCLEAR}
 
 
 # -- processes -----------------------------------------------------------------------------

@@ -234,6 +234,19 @@ def test_a_profile_that_cannot_be_read_leaves_the_priority_unknown(bnxt: BnxtNod
     assert row.status is Status.UNKNOWN
 
 
+@pytest.mark.parametrize("text", ["", "bnxt_re debug info:\n", "\udcff"])
+def test_only_a_virtual_function_has_no_word_on_the_profile(bnxt: BnxtNode, text: str) -> None:
+    bnxt.put("/sys/kernel/debug/bnxt_re/bnxt_re0/info", text.encode("utf-8", "surrogateescape"))
+    rule = {**RULE, "cnp": {"priority": 6}}
+    (row,) = rows(bnxt, rule).values()
+    assert row.status is Status.UNKNOWN
+    assert "fw_service_prof_type_sup is missing" in row.reason
+    bnxt.put("/sys/class/infiniband/bnxt_re0/device/physfn/vendor", "0x14e4\n")
+    bnxt.forget()
+    (row,) = rows(bnxt, rule).values()
+    assert row.status is Status.DRIFTED
+
+
 def test_folders_of_configfs_are_there_only_for_the_moment(bnxt: BnxtNode) -> None:
     folder = f"{BNXT_CONFIG}/bnxt_re0"
     assert bnxt.now("/roce/bnxt_re0/1/ecn") == "1"
@@ -259,6 +272,33 @@ def test_values_that_are_not_understood_are_unknown(
     monkeypatch.setattr(Congestion, "shown", lambda _self: text)
     (row,) = rows(bnxt, {**RULE, "ecn": [3]}).values()
     assert row.status is Status.UNKNOWN, row.reason
+
+
+@pytest.mark.parametrize("text", ["", "ecn marking (ecn_marking)\t: ECT(1)\n"])
+def test_a_staged_value_stands_for_no_other_one(
+    bnxt: BnxtNode, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """`apply` does not show the CNP without congestion control, but then it says so."""
+    monkeypatch.setattr(Congestion, "shown", lambda _self: text)
+    (row,) = rows(bnxt, {**RULE, "cnp": {"dscp": 48}}).values()
+    assert row.status is Status.UNKNOWN, row.reason
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", "N/A\n", "0x30\n", "-1\n", "48 7\n", "\udcff\n", "\u0664\u0668\n"]
+)
+@pytest.mark.parametrize("file", ["enable_cc", "tos_ecn", "alt_vlan_dscp", "alt_vlan_pcp"])
+def test_no_number_of_the_kernels_driver_is_unknown(tmp_path: pathlib.Path, file: str, text: str) -> None:
+    """It could not be written back."""
+    node = made("bnxt, kernel", tmp_path)
+    assert isinstance(node, BnxtKernelNode)
+    node.put(node.file(ETH2, file), text.encode("utf-8", "surrogateescape"))
+    rule = {**RULE, "ecn": [3], "cnp": {"dscp": 46, "priority": 6}}
+    group = {"alt_vlan_dscp": "cnp_dscp", "alt_vlan_pcp": "cnp_priority"}.get(file, "ecn")
+    assert rows(node, rule)[group].status is Status.UNKNOWN
+    outcome = apply(node, rule)
+    assert {row.status for row in outcome.rows if row.setting.group == group} == {Status.UNKNOWN}
+    assert node.file(ETH2, file) not in [path for path, _value in node.writes]
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
@@ -400,6 +440,14 @@ def test_output_that_is_not_understood_is_unknown(ionic: IonicNode) -> None:
                 group for group, row in rows(ionic, declared).items() if row.status is not Status.UNKNOWN
             }
             assert found <= known[thing], (thing, damaged)
+
+
+def test_congestion_control_without_its_notifications_is_unknown(ionic: IonicNode) -> None:
+    """Undone to no DSCP, it would be switched off."""
+    ionic.cards["ionic_0"].enabled = True
+    ionic.says = {"dcqcn": ionic._shown("dcqcn").replace("DSCP value", "Some value")}
+    found = rows(ionic, {**RULE, "ecn": [3], "cnp": {"dscp": 46}})
+    assert {row.status for row in found.values()} == {Status.UNKNOWN}
 
 
 def test_a_tool_that_fails_makes_all_unknown(ionic: IonicNode) -> None:

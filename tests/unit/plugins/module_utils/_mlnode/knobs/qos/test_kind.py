@@ -178,6 +178,34 @@ def test_the_kernels_own_file_of_notifications(host: QosNode) -> None:
     assert host.now(path) == "46"
 
 
+def test_a_priority_of_the_kernels_driver_comes_with_its_mode(
+    host: QosNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write of the priority sets the mode to 0 (hw/mlx5/cong.c)."""
+    host.remove("/sys/class/net/eth2/ecn/roce_np/cnp_802p_prio")
+    path = "/sys/kernel/debug/mlx5/0000:41:00.0/cc_params/np_cnp_prio"
+    mode = f"{path}_mode"
+    host.put(path, "6\n")
+    host.put(mode, "1\n")
+    assert row(host, cnp={"priority": 6}).status is Status.DRIFTED
+    write_kernel = QosNode.write_kernel
+
+    def resetting(self: QosNode, written: str, value: str) -> None:
+        write_kernel(self, written, value)
+        if written == path:
+            self.put(mode, "0\n")
+
+    monkeypatch.setattr(QosNode, "write_kernel", resetting)
+    for number in (6, 5):
+        apply(host, rule(cnp={"priority": number}))
+        assert (host.now(path), host.now(mode)) == (str(number), "0")
+        host.forget()
+        assert row(host, cnp={"priority": number}).status is Status.OK
+        host.forget()
+    revert.revert(host)
+    assert (host.now(path), host.now(mode)) == ("6", "1")
+
+
 # -- guards --------------------------------------------------------------------------------
 
 

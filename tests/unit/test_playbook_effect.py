@@ -97,6 +97,21 @@ def test_a_lost_phase_ends_it_at_once_and_puts_nodes_back(tmp_path: pathlib.Path
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("phase", [3, 4])
+def test_a_node_that_is_booted_within_a_phase_ends_it(tmp_path: pathlib.Path, phase: int) -> None:
+    """It measures its original state, and no change follows the last phase."""
+    made = site(tmp_path, "ab", "declared")
+    fails(tmp_path, "b", phase, "boots")
+
+    status, said = effect(made, effect_blocks=1)
+
+    assert status == 2, said
+    assert "phase 4 of 4" in written(tmp_path)["effect"]["stopped"], said
+    assert "was lost; b: lease: it is over: the node was booted" in said
+    assert states(tmp_path, "ab") == {"declared"}
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("found", ["reverted", "declared"])
 def test_a_state_that_cannot_be_reached_ends_it(tmp_path: pathlib.Path, found: str) -> None:
     made = site(tmp_path, "ab", found)

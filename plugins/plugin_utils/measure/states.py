@@ -138,6 +138,13 @@ class States:
         """Nodes whose lease may have ended since their last change."""
         return [name for name, begun in self._changed.items() if time.monotonic() - begun > self.lease]
 
+    def hold(self) -> None:
+        """Raises MeasureError unless all leases last: a node that was booted is back in its original state, and
+        so are all nodes of a controller that slept, as late() does not count that time."""
+        for state in sorted({*self.now.values()}):
+            names = [name for name, now in self.now.items() if now == state and name in self._changed]
+            self._whole(self._ask(names, state, check=True, step=RENEW))
+
     def _forget(self, name: str) -> None:
         path = self._path(name)
         try:

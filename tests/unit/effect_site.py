@@ -48,8 +48,8 @@ class AgentAction(AgentAction):
 
 #: In the place of the module campaign. A node measures the speed of its state in its file `speeds`, with
 #: noise. Its file `fails` has, for the number of a phase, the fault of the node there: "unreachable",
-#: "hangs", "dies" for good, "boots" before it measures, the words with which it refuses, or {"pair": why its pairs have no result}; with
-#: "again" the second time, too. With a file `busy` it refuses in check mode.
+#: "hangs", "dies" for good, "boots" before it measures, the words with which it refuses, or {"pair": why its
+#: pairs have no result}; with "again" the second time, too. With a file `busy` it refuses in check mode.
 CAMPAIGN = """
 import json
 import pathlib

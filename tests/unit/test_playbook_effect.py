@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -196,6 +198,26 @@ def test_a_limit_of_one_node_is_named(tmp_path: pathlib.Path) -> None:
 
     assert status == 2
     assert "--limit a leaves a alone, expected 2 nodes or more" in " ".join(said.split())
+
+
+def test_notes_of_a_run_that_lives_are_left_to_it(tmp_path: pathlib.Path) -> None:
+    made = site(tmp_path, "ab", "reverted")
+    folder = tmp_path / "out/unfinished"
+    folder.mkdir(parents=True)
+    note = {"id": "1", "node": "a", "found": "declared", "lease": "0123abcd"}
+    (folder / "effect-a.json").write_text(json.dumps(note), encoding="utf-8")
+    other = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(other, fcntl.LOCK_SH)
+
+        status, said = effect(made, effect_put_back=True)
+    finally:
+        os.close(other)
+
+    assert status == 2, said
+    assert f"a: another run in {tmp_path}/out may measure it now; wait, or stop that run" in said
+    assert states(tmp_path, "ab") == {"reverted"}
+    assert waiting(tmp_path) == ["effect-a"]
 
 
 @pytest.mark.long

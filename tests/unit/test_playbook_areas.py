@@ -187,11 +187,29 @@ def test_check_mode_has_the_plan_and_changes_nothing(tmp_path: pathlib.Path) -> 
     assert made.phases() == []
 
 
+@pytest.mark.long
+def test_a_node_that_cannot_have_an_area_is_named(tmp_path: pathlib.Path) -> None:
+    """Its mean with the other nodes has a part of the effect."""
+    made = Made(tmp_path, "ab")
+    lacks = {key: {"status": "unsupported", "reason": "no THP"} for key in ("thp.enabled", "thp.defrag")}
+    (tmp_path / "b/given").write_text(json.dumps({"rows": {**NOTHING, **lacks}}), encoding="utf-8")
+
+    status, said, _document = made.play("--check")
+
+    assert status == 0, said
+    assert "compares thp, sysctl, limits, cpu on 2 nodes" in said
+    assert "left out: thp on b: is unsupported on these nodes (thp.enabled: no THP)" in said
+
+
 #: Options → the message
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to compare": (
         {"effect_by": ["boot", "nccl", "thp"]},
         "got thp (boot needs a boot; nccl is unsupported on these nodes (nccl.variables: no NCCL)); declare",
+    ),
+    "two names of one setting": (
+        {"effect_by": ["sysctl.vm.swappiness", "sysctl.settings.vm.swappiness", "thp"]},
+        "effect_by: sysctl.settings.vm.swappiness and sysctl.vm.swappiness are both of sysctl.vm.swappiness",
     ),
     "too few phases": (
         {"effect_phases": 7},

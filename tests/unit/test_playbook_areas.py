@@ -236,6 +236,23 @@ def test_experiments_that_cannot_be(tmp_path: pathlib.Path, case: str) -> None:
     assert made.phases() == []
 
 
+@pytest.mark.long
+def test_a_declaration_that_is_edited_during_the_run_ends_it(tmp_path: pathlib.Path) -> None:
+    made = Made(tmp_path)
+    edited = {**DECLARED, "sysctl": {"settings": {"vm.swappiness": 2, "net.core.somaxconn": 4096}}}
+    edits = f"""
+if number == 5:
+    pathlib.Path({str(tmp_path / "own.yml")!r}).write_text({json.dumps(edited)!r})
+"""
+    (tmp_path / "job.py").write_text(JOB + edits, encoding="utf-8")
+
+    status, said, document = made.play(effect_by=["thp", "limits"], effect_phases=8)
+
+    assert status == 2, said
+    assert "phase 8 of 8 was lost; a: the declaration is another one than at the begin" in said
+    assert {area["verdict"] for result in document["results"] for area in result["areas"]} == {"unknown"}
+
+
 #: What a node answers → the message
 LOST: dict[str, tuple[dict[str, Any], str]] = {
     "a phase that cannot be reached": ({"fails": 2}, "a: the disk is full"),

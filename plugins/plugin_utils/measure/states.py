@@ -63,6 +63,7 @@ class States:
         self._own = fleet.variables(_NODE)
         #: Of the folder of the notes, locked as long as this process lives; None before
         self._lock: int | None = None
+        self._begun: dict[str, list[Any]] = {}
         self.original: dict[str, str] = {}
         self.now = dict.fromkeys(fleet.names, "")
         self.lease = 0
@@ -121,6 +122,7 @@ class States:
     def note(self) -> None:
         """Keep the state before the run on the controller. Raises MeasureError."""
         self._share()
+        self._begun = self._declarations()
         for name, state in self.original.items():
             note = {"id": self._name, "node": name, "found": state, "lease": self._leases[name]}
             text = json.dumps(note)
@@ -176,11 +178,27 @@ class States:
         return [name for name, begun in self._changed.items() if time.monotonic() - begun > self.lease]
 
     def hold(self) -> None:
-        """Raises MeasureError unless all leases last: a node that was booted is back in its original state,
-        and so are all nodes of a controller that slept, as late() does not count that time."""
+        """Raises MeasureError unless all leases last and all declarations are as at the begin. A node that
+        was booted is back in its original state, and so are all nodes of a controller that slept, as late()
+        does not count that time."""
         for state in sorted({*self.now.values()}):
             names = [name for name, now in self.now.items() if now == state and name in self._changed]
             self._whole(self._ask(names, state, check=True, step=RENEW))
+        edited = [name for name, parts in self._declarations().items() if parts != self._begun[name]]
+        if edited:
+            raise MeasureError(
+                f"{few(edited)}: the declaration is another one than at the begin; leave its files until the "
+                "end of a run"
+            )
+
+    def _declarations(self) -> dict[str, list[Any]]:
+        """Areas of all declarations of each node, in all states. Raises MeasureError."""
+        states = (DECLARED, BEFORE) if self._before else (DECLARED,)
+        known: dict[str, list[Any]] = {name: [] for name in self._fleet.names}
+        for state in states:
+            for name, parts in self._rendered(self._fleet.names, state).items():
+                known[name] += [part["areas"] for part in parts]
+        return known
 
     def _forget(self, name: str) -> None:
         path = self._path(name)
@@ -233,9 +251,9 @@ class States:
         """Areas of each declaration of each node; no node is asked. Raises MeasureError."""
         return [part["areas"] for parts in self._rendered(self._fleet.names).values() for part in parts]
 
-    def _rendered(self, names: Sequence[str]) -> dict[str, list[Mapping[str, Any]]]:
+    def _rendered(self, names: Sequence[str], state: str = DECLARED) -> dict[str, list[Mapping[str, Any]]]:
         """Options of the calls that declare a node; no node is asked. Raises MeasureError."""
-        answers = self._ask(names, DECLARED, check=True, more={"node_rendered": True})
+        answers = self._ask(names, state, check=True, more={"node_rendered": True})
         self._whole(answers)
         return {name: [part["rendered"] for part in answer["parts"]] for name, answer in answers.items()}
 

@@ -13,7 +13,7 @@ from ansible_collections.mlnode.tuning.tests.unit.stub_site import Site
 
 #: At the end of the stub of stub_site.py: a node that is reverted or declared, and looks which it is. Where
 #: it has a file `dies`, its revert ends the controller, as a power cut would. With
-#: a file `cannot be declared` it fails at that.
+#: a file `cannot be declared` it fails at that, and with a file `booted` its lease is over.
 STATES = """
 
 import json
@@ -32,6 +32,8 @@ class AgentAction(AgentAction):
         changed = state.read_text() != wanted
         with open(host / "leases", "a") as stream:
             stream.write(json.dumps({"call": name, "check": options["check"], **options["lease"]}) + chr(10))
+        if (host / "booted").exists() and options["lease"]["step"] == "renew":
+            return {"changed": False, "failed": True, "msg": "lease: it is over: the node was booted"}
         if not options["check"]:
             if (host / f"cannot be {wanted}").exists():
                 return {"changed": False, "failed": True, "msg": "the disk is full"}
@@ -46,8 +48,8 @@ class AgentAction(AgentAction):
 
 #: In the place of the module campaign. A node measures the speed of its state in its file `speeds`, with
 #: noise. Its file `fails` has, for the number of a phase, the fault of the node there: "unreachable",
-#: "hangs", "dies" for good, the words with which it refuses, or {"pair": why its pairs have no result}; with
-#: "again" the second time, too. With a file `busy` it refuses in check mode.
+#: "hangs", "dies" for good, "boots" before it measures, the words with which it refuses, or {"pair": why its
+#: pairs have no result}; with "again" the second time, too. With a file `busy` it refuses in check mode.
 CAMPAIGN = """
 import json
 import pathlib
@@ -74,6 +76,10 @@ class ActionModule(ActionBase):
             (host / "gone").touch()
         if fault == "hangs":
             time.sleep(60)
+        if fault == "boots":
+            (host / "booted").touch()
+            (host / "state").write_text("declared")
+            fault = None
         if fault in ("dies", "unreachable"):
             raise AnsibleConnectionFailure("no route to host")
         if isinstance(fault, str):

@@ -189,11 +189,29 @@ def test_check_mode_has_the_plan_and_changes_nothing(tmp_path: pathlib.Path) -> 
     assert made.phases() == []
 
 
+@pytest.mark.long
+def test_a_node_that_cannot_have_an_area_is_named(tmp_path: pathlib.Path) -> None:
+    """Its mean with the other nodes has a part of the effect."""
+    made = Made(tmp_path, "ab")
+    lacks = {key: {"status": "unsupported", "reason": "no THP"} for key in ("thp.enabled", "thp.defrag")}
+    (tmp_path / "b/given").write_text(json.dumps({"rows": {**NOTHING, **lacks}}), encoding="utf-8")
+
+    status, said, _document = made.play("--check")
+
+    assert status == 0, said
+    assert "compares thp, sysctl, limits, cpu on 2 nodes" in said
+    assert "left out: thp on b: is unsupported on these nodes (thp.enabled: no THP)" in said
+
+
 #: Options → the message
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nothing to compare": (
         {"effect_by": ["boot", "nccl", "thp"]},
         "got thp (boot needs a boot; nccl is unsupported on these nodes (nccl.variables: no NCCL)); declare",
+    ),
+    "two names of one setting": (
+        {"effect_by": ["sysctl.vm.swappiness", "sysctl.settings.vm.swappiness", "thp"]},
+        "effect_by: sysctl.settings.vm.swappiness and sysctl.vm.swappiness are both of sysctl.vm.swappiness",
     ),
     "too few phases": (
         {"effect_phases": 7},
@@ -218,6 +236,23 @@ def test_experiments_that_cannot_be(tmp_path: pathlib.Path, case: str) -> None:
     assert status == 2, said
     assert words in said
     assert made.phases() == []
+
+
+@pytest.mark.long
+def test_a_declaration_that_is_edited_during_the_run_ends_it(tmp_path: pathlib.Path) -> None:
+    made = Made(tmp_path)
+    edited = {**DECLARED, "sysctl": {"settings": {"vm.swappiness": 2, "net.core.somaxconn": 4096}}}
+    edits = f"""
+if number == 5:
+    pathlib.Path({str(tmp_path / "own.yml")!r}).write_text({json.dumps(edited)!r})
+"""
+    (tmp_path / "job.py").write_text(JOB + edits, encoding="utf-8")
+
+    status, said, document = made.play(effect_by=["thp", "limits"], effect_phases=8)
+
+    assert status == 2, said
+    assert "phase 8 of 8 was lost; a: the declaration is another one than at the begin" in said
+    assert {area["verdict"] for result in document["results"] for area in result["areas"]} == {"unknown"}
 
 
 #: What a node answers → the message

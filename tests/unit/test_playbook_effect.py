@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -97,6 +99,21 @@ def test_a_lost_phase_ends_it_at_once_and_puts_nodes_back(tmp_path: pathlib.Path
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("phase", [3, 4])
+def test_a_node_that_is_booted_within_a_phase_ends_it(tmp_path: pathlib.Path, phase: int) -> None:
+    """It measures its original state, and no change follows the last phase."""
+    made = site(tmp_path, "ab", "declared")
+    fails(tmp_path, "b", phase, "boots")
+
+    status, said = effect(made, effect_blocks=1)
+
+    assert status == 2, said
+    assert "phase 4 of 4" in written(tmp_path)["effect"]["stopped"], said
+    assert "was lost; b: lease: it is over: the node was booted" in said
+    assert states(tmp_path, "ab") == {"declared"}
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("found", ["reverted", "declared"])
 def test_a_state_that_cannot_be_reached_ends_it(tmp_path: pathlib.Path, found: str) -> None:
     made = site(tmp_path, "ab", found)
@@ -181,6 +198,26 @@ def test_a_limit_of_one_node_is_named(tmp_path: pathlib.Path) -> None:
 
     assert status == 2
     assert "--limit a leaves a alone, expected 2 nodes or more" in " ".join(said.split())
+
+
+def test_notes_of_a_run_that_lives_are_left_to_it(tmp_path: pathlib.Path) -> None:
+    made = site(tmp_path, "ab", "reverted")
+    folder = tmp_path / "out/unfinished"
+    folder.mkdir(parents=True)
+    note = {"id": "1", "node": "a", "found": "declared", "lease": "0123abcd"}
+    (folder / "effect-a.json").write_text(json.dumps(note), encoding="utf-8")
+    other = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(other, fcntl.LOCK_SH)
+
+        status, said = effect(made, effect_put_back=True)
+    finally:
+        os.close(other)
+
+    assert status == 2, said
+    assert f"a: another run in {tmp_path}/out may measure it now; wait, or stop that run" in said
+    assert states(tmp_path, "ab") == {"reverted"}
+    assert waiting(tmp_path) == ["effect-a"]
 
 
 @pytest.mark.long

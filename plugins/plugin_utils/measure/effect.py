@@ -95,10 +95,10 @@ class Effect:
 
     def _detect(self) -> float:
         """Find the states of the nodes. Seconds of a change. Raises MeasureError."""
-        began = time.time()
+        began = time.monotonic()
         self._states.detect()
         # Two states were looked for, which takes as long as reaching them; none after an unfinished run.
-        return max(1.0, (time.time() - began) / 2)
+        return max(1.0, (time.monotonic() - began) / 2)
 
     def _lease(self, change: float) -> int:
         """Seconds. A node renews its lease as it changes, and its state may be the same in several phases.
@@ -217,6 +217,7 @@ class Effect:
         try:
             if not self._given["effect_put_back"]:
                 self._all_phases()
+                self._verify_last()
         finally:
             self._left = self._states.put_back()
 
@@ -236,6 +237,14 @@ class Effect:
                 self._end = self._ended(measured // interval.BLOCK, longest)
                 if self._end != "blocks":
                     return
+
+    def _verify_last(self) -> None:
+        """Each change verifies that the state before it lasted; after the last phase, none does."""
+        try:
+            if not self._stopped:
+                self._states.hold()
+        except MeasureError as error:
+            self._stopped = f"phase {len(self._phases)} of {len(self._sequence)} was lost; {error}"
 
     def _ended(self, blocks: int, seconds: float) -> str:
         """Why no more blocks are measured; "blocks" if they are. seconds: of a block."""

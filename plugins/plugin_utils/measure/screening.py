@@ -18,6 +18,7 @@ from .. import profile
 from ..areas import AREAS
 from ..effect import screening_design, screening_report
 from ..effect.screening_design import Design
+from ..fleet_report.names import few
 from . import effect
 from .effect import Effect
 from .nodes import Fleet, MeasureError
@@ -54,7 +55,7 @@ class Screening(Effect):
     def __init__(self, fleet: Fleet, given: Mapping[str, Any], name: str) -> None:
         super().__init__(fleet, given, name)
         self._design = Design((), (), folded=False)
-        #: Area or setting → why it is not compared
+        #: Area or setting → why it is not compared; with nodes, why not on these
         self._left_out: dict[str, str] = {}
         #: Area or setting → its settings that nodes can have
         self._settings: dict[str, set[_Key]] = {}
@@ -93,6 +94,7 @@ class Screening(Effect):
         """Find the settings of each name, and the names that cannot be compared. Raises MeasureError."""
         whole = self._states.previewed(DECLARED)
         rows, waiting = _rows(whole), _waiting(whole)
+        declared_by: dict[_Key, str] = {}
         for name in names:
             state = f"declared without {name}"
             self._states.add(state, {node: [name] for node in self._fleet.names})
@@ -101,6 +103,11 @@ class Screening(Effect):
             except MeasureError as error:
                 raise MeasureError(f"without {name}: {error}") from error
             own = {key: row for key, row in rows.items() if key not in _rows(others)}
+            for key in own:
+                if declared_by.setdefault(key, name) != name:
+                    raise MeasureError(
+                        f"effect_by: {name} and {declared_by[key]} are both of {key[3]}; name one of them"
+                    )
             self._settings[name] = {
                 key for key, row in own.items() if _differs(row, self._states.original[key[0]])
             }
@@ -108,6 +115,12 @@ class Screening(Effect):
                 self._left_out[name] = NEEDS_BOOT
             elif not self._settings[name]:
                 self._left_out[name] = _why([*own.values()])
+            elif lacking := {*self._fleet.names} - {key[0] for key in self._settings[name]}:
+                # The effect on these nodes is none, and makes the mean of all nodes smaller.
+                nodes = [node for node in self._fleet.names if node in lacking]
+                self._left_out[f"{name} on {few(nodes)}"] = _why(
+                    [row for key, row in own.items() if key[0] in lacking]
+                )
 
     def _add(self, phase: int) -> str:
         """Name of a phase's state."""

@@ -9,12 +9,14 @@ itself back if the controller does not go on.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pathlib
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +25,7 @@ from ...module_utils._mlnode.model.errors import StoreError
 from ...module_utils._mlnode.model.lease import BACK, BEGIN, END, RENEW, Lease
 from ..agent_call import LEASE
 from ..fleet_report import files
+from ..fleet_report.names import few
 from .nodes import Call, Fleet, MeasureError, say
 
 #: As before the first run; as site.yml declares it; or with another profile
@@ -41,6 +44,9 @@ CHANGE = 600
 
 _REVERT: Mapping[str, Any] = {"without_origin": False, "check": False, "diff": False}
 
+#: Seconds in which a process ends whose controller has died (nodes.py), with a reserve for a busy machine
+_DYING = 5
+
 #: Size of a note at most, in bytes
 _MOST = 4096
 
@@ -55,6 +61,9 @@ class States:
         self._fleet, self._name, self._before = fleet, name, before
         self._folder = pathlib.Path(folder, "unfinished")
         self._own = fleet.variables(_NODE)
+        #: Of the folder of the notes, locked as long as this process lives; None before
+        self._lock: int | None = None
+        self._begun: dict[str, list[Any]] = {}
         self.original: dict[str, str] = {}
         self.now = dict.fromkeys(fleet.names, "")
         self.lease = 0
@@ -72,6 +81,9 @@ class States:
 
     def unfinished(self) -> list[str]:
         """Nodes that an earlier run has left, for which its note counts. Raises MeasureError."""
+        left = [name for name in self._fleet.names if os.path.lexists(self._path(name))]
+        if left:
+            self._wait_for_others(left)
         noted = {name: self._noted(name) for name in self._fleet.names}
         self.original = {name: found for name, (found, _lease) in noted.items() if found}
         self._leases.update((name, lease) for name, (_found, lease) in noted.items() if lease)
@@ -109,6 +121,8 @@ class States:
 
     def note(self) -> None:
         """Keep the state before the run on the controller. Raises MeasureError."""
+        self._share()
+        self._begun = self._declarations()
         for name, state in self.original.items():
             note = {"id": self._name, "node": name, "found": state, "lease": self._leases[name]}
             text = json.dumps(note)
@@ -116,6 +130,31 @@ class States:
                 files.write(self._path(name), [text, "\n"])
             except OSError as error:
                 raise MeasureError(f"cannot write {self._path(name)}: {error.strerror}") from error
+
+    def _share(self) -> None:
+        """Show other runs in this folder that this one lives. Raises MeasureError."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self._folder, os.O_RDONLY) if self._lock is None else self._lock
+        except OSError as error:
+            raise MeasureError(f"cannot write {self._folder}: {error.strerror}") from error
+        with suppress(OSError):  # the file system has no locks
+            fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    def _wait_for_others(self, names: Sequence[str]) -> None:
+        """Notes are of an unfinished run, unless another run in this folder lives. Raises MeasureError."""
+        self._share()
+        for _second in range(_DYING):
+            try:
+                fcntl.flock(self._lock or 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return self._share()
+            except BlockingIOError:
+                time.sleep(1)
+            except OSError:  # NFS, on which a folder cannot be locked
+                return None
+        raise MeasureError(
+            f"{few(names)}: another run in {self._folder.parent} may measure it now; wait, or stop that run"
+        )
 
     def put_back(self) -> list[str]:
         """Names of the nodes that could not be put back."""
@@ -137,6 +176,29 @@ class States:
     def late(self) -> list[str]:
         """Nodes whose lease may have ended since their last change."""
         return [name for name, begun in self._changed.items() if time.monotonic() - begun > self.lease]
+
+    def hold(self) -> None:
+        """Raises MeasureError unless all leases last and all declarations are as at the begin. A node that
+        was booted is back in its original state, and so are all nodes of a controller that slept, as late()
+        does not count that time."""
+        for state in sorted({*self.now.values()}):
+            names = [name for name, now in self.now.items() if now == state and name in self._changed]
+            self._whole(self._ask(names, state, check=True, step=RENEW))
+        edited = [name for name, parts in self._declarations().items() if parts != self._begun[name]]
+        if edited:
+            raise MeasureError(
+                f"{few(edited)}: the declaration is another one than at the begin; leave its files until the "
+                "end of a run"
+            )
+
+    def _declarations(self) -> dict[str, list[Any]]:
+        """Areas of all declarations of each node, in all states. Raises MeasureError."""
+        states = (DECLARED, BEFORE) if self._before else (DECLARED,)
+        known: dict[str, list[Any]] = {name: [] for name in self._fleet.names}
+        for state in states:
+            for name, parts in self._rendered(self._fleet.names, state).items():
+                known[name] += [part["areas"] for part in parts]
+        return known
 
     def _forget(self, name: str) -> None:
         path = self._path(name)
@@ -189,9 +251,9 @@ class States:
         """Areas of each declaration of each node; no node is asked. Raises MeasureError."""
         return [part["areas"] for parts in self._rendered(self._fleet.names).values() for part in parts]
 
-    def _rendered(self, names: Sequence[str]) -> dict[str, list[Mapping[str, Any]]]:
+    def _rendered(self, names: Sequence[str], state: str = DECLARED) -> dict[str, list[Mapping[str, Any]]]:
         """Options of the calls that declare a node; no node is asked. Raises MeasureError."""
-        answers = self._ask(names, DECLARED, check=True, more={"node_rendered": True})
+        answers = self._ask(names, state, check=True, more={"node_rendered": True})
         self._whole(answers)
         return {name: [part["rendered"] for part in answer["parts"]] for name, answer in answers.items()}
 

@@ -79,19 +79,18 @@ def _warn(answer: dict[str, Any], words: str) -> None:
 
 
 def _take(host: Host, lease: Lease, check: bool) -> None:
-    """Raises MlnodeError."""
+    """Check mode with RENEW is the question if the lease holds. Raises MlnodeError."""
     if check:
-        _refuse_others(lease, store.load_lease(host))
+        waiting = store.load_lease(host)
+        _refuse_others(lease, waiting)
+        if lease.step == RENEW:
+            _refuse_over(host, lease, waiting)
         return
     with locked(host):
         waiting = store.load_lease(host)
         _refuse_others(lease, waiting)
-        if lease.step in (BEGIN, RENEW) and waiting is not None and waiting.lapsed(host):
-            raise RefusedError(f"it is over, after {waiting.seconds} s: {waiting.text}")
-        if lease.step == RENEW and waiting is None:
-            undone = store.load_undone(host)
-            over = undone.text if undone is not None and undone.id == lease.id else "nothing is known of it"
-            raise RefusedError(f"it is over: {over}")
+        if lease.step in (BEGIN, RENEW):
+            _refuse_over(host, lease, waiting)
         if waiting is not None and not waiting.lapsed(host):
             store.save(host, waiting._replace(seconds=lease.seconds, **_times(lease.seconds)))
         elif lease.step == BEGIN:
@@ -100,6 +99,15 @@ def _take(host: Host, lease: Lease, check: bool) -> None:
 
 def _times(seconds: int) -> dict[str, Any]:
     return {"deadline": confirm.deadline(seconds), "due": time.monotonic() + seconds}
+
+
+def _refuse_over(host: Host, lease: Lease, waiting: Pending | None) -> None:
+    if waiting is not None and waiting.lapsed(host):
+        raise RefusedError(f"it is over, after {waiting.seconds} s: {waiting.text}")
+    if lease.step == RENEW and waiting is None:
+        undone = store.load_undone(host)
+        over = undone.text if undone is not None and undone.id == lease.id else "nothing is known of it"
+        raise RefusedError(f"it is over: {over}")
 
 
 def _refuse_others(lease: Lease, waiting: Pending | None) -> None:

@@ -81,7 +81,9 @@ _SYSFS_ACTIONS = frozenset((
     "hotplug", "authorized", "override", "autoprobe", "autoconfig", "sriov", "firmware", "fw",
     "flash", "loading", "update", "rom", "nvram", "eeprom", "vpd", "uevent", "wakeup", "d3cold",
     "abort", "trigger", "shutdown", "poweroff", "suspend", "resume", "hibernate", "kexec",
-    "livepatch", "thermal", "masters", "xprt", "secret", "password",
+    "livepatch", "thermal", "fan", "pwm", "masters", "xprt", "secret", "password", "security",
+    "disconnect", "reconnect", "unmap", "freeze", "withdraw", "commit", "inject", "ro", "rfkill",
+    "nvm", "nvmem", "dlpar", "kgdboc",
 ))  # fmt: skip
 #: Words of the same kind that are a part of harmless names, as in hwmon's power1_cap or a device's state
 _SYSFS_NAMES = {
@@ -89,6 +91,9 @@ _SYSFS_NAMES = {
     "config": "it is the configuration space of a device",
     "state": "it takes a device or its memory away",
     "md": "it changes an array of disks",
+    "smt": "it takes CPUs away, with forceoff until the next boot",
+    "power_status": "it takes a disk of an enclosure away",
+    "bConfigurationValue": "it takes a USB device away",
 }
 _SYSFS_RESOURCE = regex(r"resource[0-9]")
 _SYSFS_WORD = regex(r"[A-Za-z0-9]+")
@@ -250,7 +255,7 @@ def sysfs_fault(path: str) -> str:
         if name in _SYSFS_NAMES:
             return _SYSFS_NAMES[name]
         acting = _SYSFS_ACTIONS.intersection(
-            word.lower() for word in _SYSFS_WORD.findall(name.replace("_", " "))
+            word.lower().rstrip("0123456789") for word in _SYSFS_WORD.findall(name.replace("_", " "))
         )
         if acting or _SYSFS_RESOURCE.match(name):
             return f"{name!r} acts on a device or on the kernel, and holds no setting"

@@ -172,12 +172,15 @@ def test_others_may_not_change_the_node(node: Machine) -> None:
 
 
 def test_a_lease_that_is_over_is_not_renewed(node: Machine) -> None:
-    assert "it is over: nothing is known of it" in call(node, "renew")
+    for check in (True, False):
+        assert "it is over: nothing is known of it" in call(node, "renew", check=check)
     assert call(node, "begin") == ""
+    assert call(node, "renew", check=True) == ""
     waits_no_longer(node)
 
     for step in ("begin", "renew"):
         assert "it is over, after 60 s" in call(node, step)
+    assert "it is over, after 60 s" in call(node, "renew", check=True)
     # The way back is the same as its end.
     assert call(node, "back") == call(node, "end") == ""
     assert not node.exists(LEASE)
@@ -248,7 +251,8 @@ def test_a_boot_ends_it(node: Machine) -> None:
     node.put(BOOT, "6a3b0f1e-0000-4000-8000-000000000002\n")
     node.forget()
 
-    assert "it is over" in call(node, "renew")
+    for check in (True, False):
+        assert "it is over" in call(node, "renew", check=check)
     assert "as the node was booted" in lease.end(node, OURS, known(node)).text
 
 

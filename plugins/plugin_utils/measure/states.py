@@ -85,8 +85,8 @@ class States:
         if left:
             self._wait_for_others(left)
         noted = {name: self._noted(name) for name in self._fleet.names}
-        self.original = {name: found for name, (found, _lease) in noted.items() if found}
-        self._leases.update((name, lease) for name, (_found, lease) in noted.items() if lease)
+        self.original = {name: state for name, (state, _lease) in noted.items() if state}
+        self._leases.update((name, lease) for name, (_state, lease) in noted.items() if lease)
         self._prepare([*self.original])
         return [*self.original]
 

@@ -72,12 +72,12 @@ def test_a_path_that_leads_to_an_action_or_out_of_sysfs(node: Machine, path: str
 @cases.table
 def test_a_file_of_the_kernel_that_acts_is_refused(path: str) -> None:
     assert places.sysfs_fault(path)
-    assert not places.may_set(path) or path.startswith("/sys/devices/system/cpu/")
+    assert not places.may_set(path, "sysfs.x") or path.startswith("/sys/devices/system/cpu/")
 
 
 @cases.table
 def test_a_file_of_the_kernel_that_holds_a_setting_is_not_refused(path: str) -> None:
-    assert places.may_set(path)
+    assert places.may_set(path, "sysfs.x")
     assert not places.sysfs_fault(path)
 
 

@@ -44,8 +44,12 @@ def test_every_interrupt_is_beside_its_nic_on_a_core_of_its_own(name: str, decla
         function.address: machine.node_of(root, function) for root, _above, function in machine.functions()
     }
     quiet = {*cpus.isolated, *(cpus.nohz_full or ())}
-    # Each queue of virtio has two interrupts, one for each direction.
-    halves = {function.address for _root, _above, function in machine.functions() if function.virtio}
+    # Each queue of virtio has two interrupts, one for each direction; bnxt has one of RDMA beside each queue.
+    halves = {
+        function.address
+        for _root, _above, function in machine.functions()
+        if function.virtio or function.driver == "bnxt_en"
+    }
     for row in plan(name, declaration).rows:
         used: dict[str, list[int]] = {}
         for part in row.reading.parts if row.setting.key in ("irq.all", "irq.rails") else ():

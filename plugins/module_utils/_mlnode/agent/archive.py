@@ -214,6 +214,10 @@ def uncompiled(files: Files) -> tuple[bytes, Sources]:
     return content, Sources(end - start, hashlib.sha256(content[start:end]).hexdigest())
 
 
+def _place(file: tuple[str, bytes]) -> tuple[int, str]:
+    return file[0].count("/"), file[0]
+
+
 def is_right(content: bytes, files: Files, interpreter: str, compiled: bool = True) -> bool:
     """True if the zip is whole, made of these sources, and compiled by this Python, or not at all. The code
     is not compiled again for comparison: a checksum guards it against accidents."""
@@ -253,7 +257,8 @@ def _packed(
     # Not compressed: unpacking the imports of a short command would take a tenth of its time, and other
     # versions of zlib make other bytes.
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in sorted({**files, "__main__.py": _MAIN}.items()):
+        # Files of one depth are alike: bz2 makes 2 KiB less of them side by side.
+        for name, content in sorted({**files, "__main__.py": _MAIN}.items(), key=_place):
             archive.writestr(_entry(name), content)
         end = stream.tell()
         if compiled:

@@ -35,7 +35,7 @@ _INDEPENDENT = {3: 112}
 #: Values for a field without content
 _NONE16, _NONE32 = 0xFFFF, 0xFFFFFFFF
 _LINKS = 8
-#: States of a link (enum amdgpu_xgmi_link_status), and ours for all others
+#: States of a link (enum amdgpu_xgmi_link_status); the last one stands for all others
 DOWN, UP, UNCLEAR = 0, 1, -1
 
 #: gpu_metrics_v1_9: a list of fields. Each has a word of 64 bits with its type, name and number of values.

@@ -79,6 +79,14 @@ def test_without_the_tool_nothing_is_judged(node: GpuMachine) -> None:
         assert (check.verdict, check.found) == (Verdict.SKIP, "nvidia-smi is not installed")
 
 
+def test_accelerators_of_another_vendor_are_not_passed_over(node: GpuMachine) -> None:
+    node.add("0000:41:00.0", "0x1da3", "habanalabs")
+    node.put("/sys/bus/pci/devices/0000:41:00.0/class", "0x120000\n")
+    check = one(node, "gpu_answering", "Habana GPUs")
+    assert (check.verdict, check.found) == (Verdict.SKIP, "nothing here reads this of GPUs of Habana")
+    assert one(node, "gpu_answering").verdict is Verdict.PASS
+
+
 # -- clocks --------------------------------------------------------------------------------
 
 

@@ -62,10 +62,11 @@ _KERNEL = (
     r"/proc/irq/[0-9]+",
     r"/sys/kernel/mm/transparent_hugepage",
     r"/sys/kernel/debug/sched",
-    r"/sys/kernel/debug/mlx5",
-    r"/sys/kernel/debug/bnxt_re",
-    r"/sys/devices/system/(?:cpu|node)",
-    rf"/sys/class/net/{_PART}",
+    rf"/sys/kernel/debug/mlx5/{_PART}/cc_params",
+    rf"/sys/kernel/debug/bnxt_re/{_PART}/cc_config",
+    rf"/sys/devices/system/(?:cpu|node)(?!(?:/{_PART})*/(?:online|hotplug|microcode|probe|release)(?:/|\Z))",
+    # Without the links to other devices
+    rf"/sys/class/net/{_PART}(?!/(?:device|phydev|master|(?:upper|lower)_[^/]*)/)",
     rf"/sys/block/{_PART}/queue",
     r"/sys/class/bdi/[0-9]+:[0-9]+",
     # memory.swappiness of slices and services, with cgroup v1
@@ -77,7 +78,7 @@ _KERNEL = (
 #: online, bonding_masters and dhchap_secret
 _SYSFS_ACTIONS = frozenset((
     "bind", "unbind", "new", "remove", "delete", "eject", "detach", "attach", "stop", "unregister",
-    "release", "probe", "scan", "rescan", "reset", "online", "offline", "enable", "disable",
+    "release", "probe", "scan", "rescan", "reload", "reset", "online", "offline", "enable", "disable",
     "hotplug", "authorized", "override", "autoprobe", "autoconfig", "sriov", "firmware", "fw",
     "flash", "loading", "update", "rom", "nvram", "eeprom", "vpd", "uevent", "wakeup", "d3cold",
     "abort", "trigger", "shutdown", "poweroff", "suspend", "resume", "hibernate", "kexec",
@@ -94,6 +95,7 @@ _SYSFS_NAMES = {
     "smt": "it takes CPUs away, with forceoff until the next boot",
     "power_status": "it takes a disk of an enclosure away",
     "bConfigurationValue": "it takes a USB device away",
+    "ppi": "it asks the firmware for an operation of the TPM, such as to clear it",
 }
 _SYSFS_RESOURCE = regex(r"resource[0-9]")
 _SYSFS_WORD = regex(r"[A-Za-z0-9]+")

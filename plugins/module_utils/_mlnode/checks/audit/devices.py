@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from ...drivers.gpu import drivers as gpu_drivers
 from ...drivers.gpu import topics
@@ -34,6 +34,8 @@ GPU_NODES = topic(
     "admin-guide/mm/numaperf.rst; docs/guide/topology.md",
     source="/sys/bus/pci/devices/*/numa_node",
 )
+
+_SOURCE, _UNREAD = "/sys/bus/pci/devices", "nothing here reads this of GPUs of {}"
 
 
 def _links(host: Host, topology: Topology) -> Iterator[Check]:
@@ -66,16 +68,24 @@ def _drivers(topology: Topology) -> Iterator[tuple[GpuDriver, list[Gpu]]]:
     """Drivers of the GPUs here, each with its GPUs. Raises Nothing without any."""
     known = gpu_drivers.for_vendors(gpu.vendor for gpu in topology.gpus)
     if not known:
-        others = ", ".join(dict.fromkeys(gpu.vendor for gpu in topology.gpus))
-        why = f"nothing here reads this of GPUs of {others}" if others else "there is no GPU"
-        raise Nothing(why, "/sys/bus/pci/devices")
+        others = ", ".join(_unread(topology, ()))
+        raise Nothing(_UNREAD.format(others) if others else "there is no GPU", _SOURCE)
     for driver in known:
         yield driver, [gpu for gpu in topology.gpus if gpu.vendor == driver.VENDOR]
 
 
 def _gpus(host: Host, topology: Topology) -> Iterator[Check]:
-    for driver, gpus in _drivers(topology):
+    drivers = [*_drivers(topology)]
+    for driver, gpus in drivers:
         yield from driver.checks(host, gpus)
+    for vendor in _unread(topology, [driver.VENDOR for driver, _gpus in drivers]):
+        subject = replace(topics.ANSWERING, target=f"{vendor} GPUs", source=_SOURCE)
+        yield subject.skip(_UNREAD.format(vendor))
+
+
+def _unread(topology: Topology, read: Sequence[str]) -> list[str]:
+    """Vendors other than these."""
+    return [*dict.fromkeys(gpu.vendor for gpu in topology.gpus if gpu.vendor not in read)]
 
 
 def messages(host: Host, topology: Topology) -> Iterator[Check]:

@@ -57,17 +57,24 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     subject = replace(subject, bad=pcie_subjects.severity(declared))
     addresses = tuple(card.address for card in cards)
     return [
-        _vendor(host, topology, replace(subject, target=f"{vendor} GPUs"), vendor, addresses, want)
+        _vendor(host, topology, replace(subject, target=f"{vendor} GPUs"), vendor, addresses, want, declared)
         for vendor in vendors
     ]
 
 
 def _vendor(
-    host: Host, topology: Topology, subject: Subject, vendor: str, cards: tuple[str, ...], want: str
+    host: Host,
+    topology: Topology,
+    subject: Subject,
+    vendor: str,
+    cards: tuple[str, ...],
+    want: str,
+    declared: bool,
 ) -> Check:
     driver = next(iter(gpu_drivers.for_vendors([vendor])), None)
     if driver is None:
-        return subject.skip(f"nothing is known here of GPUDirect with GPUs of {vendor}")
+        why = f"nothing is known here of GPUDirect with GPUs of {vendor}"
+        return subject.unknown(why) if declared else subject.skip(why)
     ways = []
     if want in ("auto", "peermem"):
         try:

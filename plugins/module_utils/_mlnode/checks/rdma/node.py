@@ -113,18 +113,19 @@ def _versions(host: Host, topology: Topology) -> Check:
     known = gpu_drivers.for_vendors(gpu.vendor for gpu in topology.gpus)
     if not known:
         return subject.skip("no GPU whose driver is known here")
-    try:
-        for driver in known:
+    words: list[str] = []
+    absent: list[Nothing] = []
+    for driver in known:
+        try:
             driver.require(host)
-        words = [
-            driver.alike(host, [gpu for gpu in topology.gpus if gpu.vendor == driver.VENDOR])
-            for driver in known
-        ]
-    except Nothing as error:
-        return subject.skip(str(error), source=error.source)
-    except HostError as error:
-        return subject.unknown(str(error), source=error.path)
-    evidence = "; ".join(words)
+            words.append(driver.alike(host, [gpu for gpu in topology.gpus if gpu.vendor == driver.VENDOR]))
+        except Nothing as error:
+            absent.append(error)
+        except HostError as error:
+            return subject.unknown(str(error), source=error.path)
+    if not words:
+        return subject.skip(str(absent[0]), source=absent[0].source)
+    evidence = "; ".join([*words, *map(str, absent)])
     return subject.skip(evidence, value=evidence)
 
 

@@ -8,10 +8,12 @@ from abc import ABC, abstractmethod
 from typing import Any, Mapping, Sequence
 
 from ...host.host import Host
-from ...model.errors import HostError, MissingError
+from ...model.errors import HostError, MissingError, listed, printable
 from . import answers, nicctl
 from .device import CLASSES, GROUPS, NONE, Device
 
+#: Words of the vendor's file qos/trust
+_TRUSTED = ("pcp", "dscp", "both")
 #: Folders that Host.run() searches for programs
 _FOLDERS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
@@ -71,8 +73,16 @@ class _Tool(ABC):
 
     def get(self, group: str) -> Mapping[str, str]:
         if group == "trust" and self._host.exists(self._file):
-            return {"state": self._host.read(self._file).strip()}
+            return {"state": self._vendors_trust()}
         return self._get(group)
+
+    def _vendors_trust(self) -> str:
+        """Raises HostError."""
+        state = self._host.read(self._file).strip()
+        if state not in _TRUSTED:
+            words = f"expected {listed(_TRUSTED)}, got {printable(state[:40])!r}"
+            raise HostError("understand", self._file, None, words)
+        return state
 
     def set(self, group: str, wanted: Mapping[str, str]) -> None:
         if group == "trust" and self._host.exists(self._file):

@@ -35,7 +35,7 @@ _INDEPENDENT = {3: 112}
 #: Values for a field without content
 _NONE16, _NONE32 = 0xFFFF, 0xFFFFFFFF
 _LINKS = 8
-#: States of a link (enum amdgpu_xgmi_link_status), and ours for all others
+#: States of a link (enum amdgpu_xgmi_link_status); the last one stands for all others
 DOWN, UP, UNCLEAR = 0, 1, -1
 
 #: gpu_metrics_v1_9: a list of fields. Each has a word of 64 bits with its type, name and number of values.
@@ -122,7 +122,8 @@ def _listed(version: str, table: bytes) -> Metrics:
 def _made(version: str, counts: Mapping[str, int], lanes: int, states: Sequence[int]) -> Metrics:
     known = {name: counts[name] for name in RESIDENCIES if counts.get(name, _NONE32) & _NONE32 != _NONE32}
     cycles = counts.get(_CYCLES, _NONE32)
-    if cycles & _NONE32 == _NONE32 or len(known) < len(RESIDENCIES):
+    # Without any cycles the firmware does not count, as in a guest.
+    if cycles & _NONE32 in (0, _NONE32) or len(known) < len(RESIDENCIES):
         return Metrics(version, links=_known(states), width=None if lanes == _NONE16 else lanes)
     return Metrics(version, cycles, known, None, _known(states), None if lanes == _NONE16 else lanes)
 

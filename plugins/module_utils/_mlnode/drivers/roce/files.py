@@ -19,7 +19,7 @@ import re
 from contextlib import AbstractContextManager
 
 from ...host.host import Host
-from ...model.errors import HostError, MissingError
+from ...model.errors import HostError, MissingError, printable
 from ...model.record import regex
 from . import configfs, model, registry
 from .configfs import DEVICES
@@ -30,7 +30,7 @@ _CONFIG = "/sys/kernel/config/rdma_cm"
 _NAME = regex(r"[A-Za-z0-9_.-]{1,63}\Z", re.ASCII)
 _PORT = regex(r"[1-9][0-9]{0,2}\Z", re.ASCII)
 _BYTE = regex(r"[0-9]{1,3}\Z", re.ASCII)
-_GLOBAL = regex(r"^Global tclass=([0-9]{1,3})\s*$", re.MULTILINE | re.ASCII)
+_GLOBAL = regex(r"Global tclass=([0-9]{1,3})\s*\Z", re.ASCII)
 
 #: File here → file in configfs
 _CM = {"cm-tos": "default_roce_tos", "cm-mode": "default_roce_mode"}
@@ -45,13 +45,14 @@ _UNSET = "-1"
 def read(host: Host, path: str) -> bytes:
     device, port, file = _file("read", path)
     if file == "traffic-class":
-        match = _GLOBAL.search(host.read(_class(host, path, device, port)))
-        text = match.group(1) if match else _NONE
+        text = _tclass(host, _class(host, path, device, port))
     elif file in _OWN:
         text = _driver(host, "read", path, device, file).read(host, device, port, file)
     else:
         with _folder(host, "read", path, device) as folder:
             text = host.read(f"{folder}/ports/{port}/{_CM[file]}").strip()
+        if file == "cm-tos" and not _BYTE.match(text):
+            raise HostError("read", path, None, f"expected a number, got {printable(text[:40])!r}")
     return f"{text}\n".encode("utf-8", "surrogateescape")
 
 
@@ -139,6 +140,18 @@ def _class(host: Host, path: str, device: str, port: str) -> str:
     if not host.exists(file):
         raise MissingError("look at", path, registry.of_device(host, device).LACKS[model.TRAFFIC_CLASS])
     return file
+
+
+def _tclass(host: Host, file: str) -> str:
+    """The class of all queue pairs; other lines are classes for single addresses. Raises HostError."""
+    text = _NONE
+    for line in host.read(file).splitlines():
+        match = _GLOBAL.match(line)
+        if match:
+            text = match.group(1)
+        elif line.strip() and ("tclass=" not in line or line.startswith("Global")):
+            raise HostError("understand", file, None, f"it says {printable(line[:40])!r}")
+    return text
 
 
 def _folder(host: Host, action: str, path: str, device: str) -> AbstractContextManager[str]:

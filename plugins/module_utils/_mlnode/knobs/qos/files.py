@@ -188,6 +188,8 @@ def _by_driver(host: Host, setting: QosSetting, files: Files) -> None:
         now = files.take(model.value(host, knob))
         if now is not None:
             _known(files, knob.path, now, knob.want, f"{_RDMA}/{knob.device}" if knob.device else "")
+    if files.parts and files.lacking:  # They belong together
+        files.problems.append(files.lacking)
 
 
 def roce_nic(host: Host, target: Target) -> model.Nic:

@@ -117,7 +117,13 @@ NEVER_SET = [
     "/sys/power/state", "/sys/block/sda/device/delete", "/sys/class/net", "/sys/class/net/eth0",
     "/sys/class/net/../../power/state", "/sys/kernel/security/lockdown", "/dev/mem", "/etc/passwd",
     "/proc/irq/x/smp_affinity_list", "proc/sys/vm/swappiness", "/proc/sys//vm", "/service", "",
-    "/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu/./online",
+    "/sys/devices/system/cpu/./online",
+    "/sys/devices/system/cpu/cpu1/online", "/sys/devices/system/cpu/cpu1/hotplug/target",
+    "/sys/devices/system/cpu/microcode/reload", "/sys/devices/system/cpu/probe",
+    "/sys/class/net/eth0/device/remove", "/sys/class/net/eth0/device/driver/unbind",
+    "/sys/class/net/eth0/lower_eth1/device/reset", "/sys/class/net/eth0/master/device/remove",
+    "/sys/kernel/debug/bnxt_re/bnxt_re0/info", "/sys/kernel/debug/mlx5/0000:01:00.0/commands/in",
+    "/sys/class/tpm/tpm0/ppi/request",
 ]  # fmt: skip
 
 

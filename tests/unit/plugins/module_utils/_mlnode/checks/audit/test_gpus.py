@@ -9,12 +9,15 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, nvidia_smi
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from mlnode.checks.audit import run as audit
+from mlnode.checks.expect import Expectations
 from mlnode.checks.model import Verdict
+from mlnode.checks.rdma import node as rdma_node
 from mlnode.drivers.gpu.nvidia import Nvidia
 from mlnode.drivers.gpu.nvidia_query import TOPICS
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
 from mlnode.report.audit import report
+from mlnode.topology import hardware
 
 from .looking import look, one
 
@@ -77,6 +80,14 @@ def test_without_the_tool_nothing_is_judged(node: GpuMachine) -> None:
     for topic in TOPICS:
         check = one(node, topic.name)
         assert (check.verdict, check.found) == (Verdict.SKIP, "nvidia-smi is not installed")
+
+
+def test_accelerators_of_another_vendor_are_not_passed_over(node: GpuMachine) -> None:
+    node.add("0000:41:00.0", "0x1da3", "habanalabs")
+    node.put("/sys/bus/pci/devices/0000:41:00.0/class", "0x120000\n")
+    check = one(node, "gpu_answering", "Habana GPUs")
+    assert (check.verdict, check.found) == (Verdict.SKIP, "nothing here reads this of GPUs of Habana")
+    assert one(node, "gpu_answering").verdict is Verdict.PASS
 
 
 # -- clocks --------------------------------------------------------------------------------
@@ -208,6 +219,18 @@ def test_nodes_are_compared_without_the_tool(node: GpuMachine) -> None:
     node.put("/proc/driver/nvidia/version", "NVRM version: none\n")
     with pytest.raises(HostError, match="it names no version"):
         Nvidia().alike(node, [])
+
+
+def test_a_vendor_without_its_driver_hides_no_versions_of_another(node: GpuMachine) -> None:
+    node.add("0000:41:00.0", "0x1002", "vfio-pci")
+    text = "Model: \t\t NVIDIA H100 80GB HBM3\nVideo BIOS: \t 96.00.61.00.01\n"
+    node.put(f"/proc/driver/nvidia/gpus/{FIRST}/information", text)
+    checks = rdma_node.checks(node, hardware.topology(node), Expectations())
+    (check,) = [check for check in checks if check.name == "gpu_versions"]
+    assert check.value == (
+        "nvidia 570.86.15, vbios 96.00.61.00.01; "
+        "/sys/module/amdgpu does not exist: AMD's driver is not loaded"
+    )
 
 
 # -- memory that nodes share over NVLink ---------------------------------------------------

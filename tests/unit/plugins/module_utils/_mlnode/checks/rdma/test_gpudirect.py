@@ -152,3 +152,4 @@ def test_who_is_not_known_is_not_judged(fabric: Tree) -> None:
         fabric.put(f"/sys/bus/pci/devices/{gpu}/class", "0x120000")
     check = only(fabric)
     assert (check.verdict, check.target) == ("skip", "Habana GPUs")
+    assert only(fabric, gpudirect="auto").verdict == "unknown", "it was asked for"

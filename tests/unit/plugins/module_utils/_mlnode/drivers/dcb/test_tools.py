@@ -115,6 +115,14 @@ def test_the_vendors_file_comes_before_all_of_it(machine: DcbMachine, bridge: Br
     assert bridge.calls == []
 
 
+@pytest.mark.parametrize("text", ["", "\n", "N/A\n", "dscp pcp\n", "\udcff\n"])
+def test_the_vendors_file_is_unreadable_without_its_words(machine: DcbMachine, text: str) -> None:
+    """It could not be written back."""
+    machine.install("dcb")
+    machine.put(SYSFS, text.encode("utf-8", "surrogateescape"))
+    assert "expected pcp, dscp, both" in (machine.value(TRUST).unreadable or "")
+
+
 # -- priorities of DSCPs -------------------------------------------------------------------
 
 

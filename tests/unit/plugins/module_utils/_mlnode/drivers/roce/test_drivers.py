@@ -301,6 +301,16 @@ def test_no_number_of_the_kernels_driver_is_unknown(tmp_path: pathlib.Path, file
     assert node.file(ETH2, file) not in [path for path, _value in node.writes]
 
 
+@pytest.mark.parametrize("file", ["enable_cc", "tos_ecn"])
+def test_a_half_of_congestion_control_is_unknown(tmp_path: pathlib.Path, file: str) -> None:
+    node = BnxtKernelNode.made(tmp_path / "node")
+    assert isinstance(node, BnxtKernelNode)
+    assert rows(node, {**RULE, "ecn": [3]})["ecn"].status is Status.OK
+    node.remove(node.file(ETH2, file))
+    node.forget()
+    assert rows(node, {**RULE, "ecn": [3]})["ecn"].status is Status.UNKNOWN
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
 def test_values_that_cannot_be_read_are_unknown(bnxt: BnxtNode, tmp_path: pathlib.Path, number: int) -> None:
     kernels = BnxtKernelNode.made(tmp_path / "kernel")

@@ -88,6 +88,28 @@ def test_rules_for_some_queue_pairs_are_not_the_class_of_all(machine: DcbMachine
     assert machine.now(f"{PORT}/traffic-class") == "none"
 
 
+@pytest.mark.parametrize(
+    "text", ["106\n", "Global tclass=many\n", "Global tclass=106 107\n", "\udcff\n", "Global tcl", "N/A\n"]
+)
+def test_a_traffic_class_that_is_not_understood_is_not_none(machine: DcbMachine, text: str) -> None:
+    machine.put(CLASS, text.encode("utf-8", "surrogateescape"))
+    assert "it says" in (machine.value(f"{PORT}/traffic-class").unreadable or "")
+
+
+@pytest.mark.parametrize("text", ["", "\n", "N/A\n", "0x6a\n", "-1\n", "\udcff\n"])
+def test_a_type_of_service_that_is_no_number_is_unreadable(
+    machine: DcbMachine, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    read = DcbMachine.read_bytes
+
+    def garbled(self: DcbMachine, path: str) -> bytes:
+        own = path.startswith(CONFIG) and path.endswith("/default_roce_tos")
+        return text.encode("utf-8", "surrogateescape") if own else read(self, path)
+
+    monkeypatch.setattr(DcbMachine, "read_bytes", garbled)
+    assert "expected a number" in (machine.value(f"{PORT}/cm-tos").unreadable or "")
+
+
 def test_only_root_can_look_into_configfs(machine: DcbMachine) -> None:
     machine.superuser = False
     value = machine.value(f"{PORT}/cm-tos")

@@ -166,12 +166,16 @@ def test_without_a_trend_in_the_model_drift_would_hide_the_effect(monkeypatch: p
 
 def test_opposite_neighbours_would_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """With noise that swings; phases that are two apart do."""
-    design = _design(8, 24, 0)
     order = [at for block in range(0, 24, 4) for at in (block, block + 2, block + 1, block + 3)]
-    neighbours = design._replace(levels=tuple(design.levels[at] for at in order))
-    monkeypatch.setitem(globals(), "_design", lambda *_given: neighbours)
-    _found, false = counts(Cell(noise="swinging"), 300)
-    assert false > most(300)
+    apart = _design
+
+    def neighbours(areas: int, phases: int, seed: int) -> screening_design.Design:
+        design = apart(areas, phases, seed)
+        return design._replace(levels=tuple(design.levels[at] for at in order))
+
+    monkeypatch.setitem(globals(), "_design", neighbours)
+    _found, false = counts(Cell(noise="swinging"), 600)
+    assert false > most(600)
 
 
 def test_quantiles_of_one_area_would_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,12 @@ _GREATEST = 1e100
 #: Length of a name or a unit, of a path or an expression, and number of metrics
 _NAME, _TEXT, _METRICS = 100, 1000, 20
 
+#: Begin of a line of JSON and of no log, such as [INFO]
+_OF_JSON = re.compile(r'\s*(?:\{|\[\s*[\[{"])')
+
+#: Rest of a number after the part that an expression such as ([0-9.]+) takes: of 50,404 or of 1e5
+_REST = re.compile(r"(?:[.,_]?\d+)*(?:[eE][-+]?\d+)?")
+
 _STEP = re.compile(
     r"""\.(?P<name>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"\\]+)"\]|\[(?P<index>-?\d{1,9})\]|\[(?P<all>\*)\]"""
 )
@@ -193,6 +199,8 @@ def _document(output: str) -> Any:
             return strict_json.loads(text, "the output")
         except StoreError as error:
             problem = str(error)
+        if text is not output and _OF_JSON.match(text):
+            break  # It is cut off, or has NaN: the result is not one of an earlier line.
     if not lines:
         raise MetricError("expected JSON in the output, got none")
     raise MetricError(problem)
@@ -219,8 +227,14 @@ def _matches(expression: re.Pattern[str], output: str) -> list[Any]:
     # Python looks for signals while it matches.
     late = MetricError(f"regex: no end within {_SECONDS:g} s; avoid repetitions within repetitions")
     with alarm.limited(_SECONDS, late):
-        texts = [match[1] for match in expression.finditer(output)]
+        texts = [_whole(match) for match in expression.finditer(output)]
     return [_number(text) for text in texts]
+
+
+def _whole(match: re.Match[str]) -> str | None:
+    """The group of a match, to the end of its number unless the expression has what follows."""
+    rest = _REST.match(match.string, match.end(1)) if match[1] and match.end() == match.end(1) else None
+    return match[1] + rest[0] if rest else match[1]
 
 
 def _number(text: str | None) -> Any:

@@ -220,8 +220,17 @@ def _rounded(value: float) -> float:
 def lines(document: Mapping[str, Any]) -> list[str]:
     """For a terminal: one line for each metric, and the missing measurements."""
     texts = [line for result in document["results"] for line in _lines(result)]
-    texts += ends(document["effect"])
+    texts += [*_wide(document), *ends(document["effect"])]
     return [printable(line) for line in texts or ["unknown: nothing was measured"]]
+
+
+def _wide(document: Mapping[str, Any]) -> Iterator[str]:
+    """Metrics that have not become as narrow as asked for, after the last block or the budget."""
+    about = document["effect"]
+    wide = [result["name"] for result in document["results"] if not (result["effect"] or {}).get("narrow")]
+    if about["precision_percent"] is not None and about["end"] in ("blocks", "budget") and wide:
+        limits = "effect_blocks" if about["end"] == "blocks" else "effect_budget"
+        yield f"{few(wide)}: wider than ±{about['precision_percent']:g} %; raise {limits}"
 
 
 def ends(about: Mapping[str, Any]) -> Iterator[str]:

@@ -35,10 +35,31 @@ def read(fields: Any, path: pathlib.Path) -> Effect:
         metrics = [
             metric for result in results for metric in (_areas(result) if by_area else [_metric(result)])
         ]
+        _validate(least, metrics)
         notes = tuple(_notes(about)) if by_area else ()
         return Effect(str(path), name, tuple(map(str, nodes)), stopped, least, tuple(metrics), notes)
     except ValueError as error:
         raise MlnodeError(f"{path}: expected a result of effect.yml: {error}") from error
+
+
+def _validate(least: float, metrics: Sequence[Metric]) -> None:
+    """Raises ValueError unless each verdict follows from its interval."""
+    if least <= 0:
+        raise ValueError(f"expected least_percent above 0, got {least:g}")
+    for metric in metrics:
+        if metric.better not in (interval.HIGHER, interval.LOWER):
+            raise ValueError(f"expected better: higher or lower, got {strict_json.shown(metric.better)}")
+        low, value, high = metric.ends or (0.0, 0.0, 0.0)
+        is_more, is_less = low >= 0, high <= 0
+        helps, harms = (is_more, is_less) if metric.better == interval.HIGHER else (is_less, is_more)
+        follows = {
+            interval.HELPS: helps,
+            interval.HARMS: harms,
+            interval.NO_DIFFERENCE: -least <= low and high <= least,
+        }.get(metric.verdict, True)
+        is_known = metric.ends is not None or metric.verdict == interval.UNKNOWN
+        if not (follows and is_known and low <= value <= high):
+            raise ValueError(f"{metric.name}: {metric.verdict} does not follow from its interval")
 
 
 def _notes(about: Any) -> list[str]:

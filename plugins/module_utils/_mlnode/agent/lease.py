@@ -228,7 +228,8 @@ def end(host: Host, lease_id: str, known: Calls) -> Undone:
             undone_at = time.strftime(store.TIME, time.gmtime())
             done = Undone(lease_id, _NAME, undone_at, why, _WORDS, tuple(stuck))
             store.save(host, done)
-            if not stuck:
+            # Its controller may have ended it meanwhile, and another run may have begun.
+            if not stuck and holds(host, lease_id):
                 _release(host, waiting)
     return done
 

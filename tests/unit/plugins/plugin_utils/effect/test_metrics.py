@@ -33,6 +33,10 @@ PLACES: list[tuple[dict[str, Any], str, float]] = [
     ({"json": '$["a b"]'}, '{"a b": 5}', 5.0),
     ({"json": "[0]"}, "[6]", 6.0),
     ({"json": "a"}, 'loading\n{"a": 1}\n{"a": 7}\ndone', 7.0),
+    ({"json": "a"}, '{"a": 7}\n[INFO] done', 7.0),
+    ({"regex": "s: ([0-9.]+)"}, "s: 1e5", 1e5),
+    ({"regex": "s,([0-9.]+),"}, "s,5,404", 5.0),
+    ({"regex": "s: ([0-9.]+)"}, "s: 5, t: 6.", 5.0),
     ({"regex": r"^score: (\S+) s$"}, "scores\nscore: 1.5e1 s\n", 15.0),
     ({"measure": "seconds"}, "", 1.5),
     # Plus 1, as success is 0 and an effect is a ratio
@@ -67,6 +71,11 @@ UNFIT: list[tuple[dict[str, Any], str, str]] = [
     ({"json": "a"}, "no JSON", "expected JSON in the output, got none"),
     ({"json": "a"}, '{"a": NaN}', "NaN is not a number of JSON"),
     ({"json": "a"}, '{"a": 1e999}', "1e999"),
+    # The result after lines of progress
+    ({"json": "a"}, '{"a": 1}\n{"a": NaN}\n', "NaN is not a number of JSON"),
+    ({"json": "a"}, '{"a": 1}\n{"a": 1', "the output"),
+    ({"json": "[0].a"}, '[{"a": 1}]\n[{"a": 1', "the output"),
+    ({"regex": "s: ([0-9.]+)"}, "s: 50,404", "expected a number above 0, got '50,404'"),
     ({"json": "a"}, '{"b": 1}', 'expected "a" at $, got'),
     ({"json": "a[1]"}, '{"a": [1]}', "expected 1 at $.a, got"),
     ({"json": "a[*]"}, '{"a": 1}', "expected a list at $.a, got 1"),

@@ -348,3 +348,14 @@ def test_a_run_ends_once_its_rule_says_so(
     about = {"blocks_planned": 24, "precision_percent": precision}
 
     assert effect.ended(lambda name: document(these, **about, end=name or "blocks"), precision, harms) == end
+
+
+@pytest.mark.parametrize(("end", "limit"), [("blocks", "effect_blocks"), ("budget", "effect_budget")])
+def test_a_precision_that_was_not_reached_is_said(end: str, limit: str) -> None:
+    these = commanded(interval.order(8), noise=0.02)
+
+    lines = effect.lines(document(these, precision_percent=0.1, end=end))
+
+    assert [line for line in lines if line.endswith(f": wider than ±0.1 %; raise {limit}")]
+    narrow = effect.lines(document(commanded(interval.order(8)), precision_percent=2.0, end="precision"))
+    assert not [line for line in narrow if "wider" in line]

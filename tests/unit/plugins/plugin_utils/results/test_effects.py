@@ -10,6 +10,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.model.errors import MlnodeError
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import (
     interval,
     report,
@@ -176,6 +177,36 @@ def test_another_document_is_an_error(
     assert status == 1
     assert f"{path}: expected a result of effect.yml: " in err
     assert words in err
+
+
+#: Metric that claims more than its interval, and the field that another program may have changed
+CLAIMS: list[dict[str, Any]] = [
+    {"verdict": "helps", "effect": None},
+    {"verdict": "helps", "better": "lower"},
+    {"verdict": "harms"},
+    {"verdict": "no difference"},
+    {"better": "sideways"},
+    {"effect": {"low_percent": 3.0, "value_percent": 2.0, "high_percent": 1.0}},
+]
+
+
+@pytest.mark.parametrize("claim", [{}, *CLAIMS])
+@pytest.mark.parametrize("least", [1.0, 0.0])
+def test_a_verdict_follows_from_its_interval(
+    tmp_path: pathlib.Path, claim: dict[str, Any], least: float
+) -> None:
+    path = written(tmp_path, gain=0.9)
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    interval = {"low_percent": 1.5, "value_percent": 2.0, "high_percent": 3.0}
+    good = {"name": "x", "unit": "", "better": "higher", "verdict": "helps", "effect": interval}
+    fields["effect"]["least_percent"] = least
+    document = {**fields, "results": [{**good, **claim}]}
+
+    if claim or not least:
+        with pytest.raises(MlnodeError, match="expected a result of effect"):
+            results.read(document, path)
+    else:
+        assert results.read(document, path).metrics[0].verdict == "helps"
 
 
 def test_a_trend_of_campaigns_skips_it(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:

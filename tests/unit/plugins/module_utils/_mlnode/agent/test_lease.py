@@ -246,6 +246,20 @@ def test_an_end_by_hand_comes_before_any_renewal(node: Machine) -> None:
     assert lease.end(node, OURS, {"revert": revert}).stuck == ()
 
 
+def test_its_end_leaves_the_lease_of_a_later_run(node: Machine) -> None:
+    assert call(node, "begin") == ""
+    waits_no_longer(node)
+
+    def revert(_host: Host, _options: Mapping[str, Any]) -> dict[str, Any]:
+        assert call(node, "back") == call(node, "end") == call(node, "begin", lease_id=OTHERS) == ""
+        return {"changed": True}
+
+    lease.end(node, OURS, {"revert": revert})
+
+    assert lease.holds(node, OTHERS)
+    assert node.exists(LEASE_AGENT)
+
+
 def test_a_boot_ends_it(node: Machine) -> None:
     assert call(node, "begin", seconds=3600) == ""
     node.put(BOOT, "6a3b0f1e-0000-4000-8000-000000000002\n")

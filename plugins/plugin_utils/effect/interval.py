@@ -224,23 +224,29 @@ def _power(spread: float, blocks: int, most: int, family: int = 1) -> float:
 # -- for people -------------------------------------------------------------------------------------
 
 
-def verdict(effect: Effect | None, least: float, better: str) -> str:
-    """Conclusion about a metric. least: the smallest effect that matters. better: HIGHER or LOWER."""
+def verdict(effect: Effect | None, least: float, better: str, precision: float | None = None) -> str:
+    """Conclusion about a metric. least: the smallest effect that matters. better: HIGHER or LOWER.
+    precision: asked for, as a part of A: with it, an interval around 0 names the effect that it excludes."""
     if effect is None:
         return UNKNOWN
     if effect.is_below(least):
         return NO_DIFFERENCE
     if not effect.is_certain:
-        return NOT_DECIDED
+        return NO_DIFFERENCE if _excludes(effect, precision) else NOT_DECIDED
     return HELPS if (effect.value > 0) == (better == HIGHER) else HARMS
 
 
-def words(effect: Effect | None, blocks: int, least: float) -> str:
-    """blocks: how many were measured. least: the smallest effect that matters."""
-    return ", ".join(_words(effect, blocks, least))
+def _excludes(effect: Effect, precision: float | None) -> bool:
+    """The interval is as narrow as asked for, and the digits of the values show as much."""
+    return precision is not None and effect.is_narrow(precision) and effect.rounding <= math.log1p(precision)
 
 
-def _words(effect: Effect | None, blocks: int, least: float) -> Iterator[str]:
+def words(effect: Effect | None, blocks: int, least: float, precision: float | None = None) -> str:
+    """blocks: how many were measured. least, precision: as in verdict()."""
+    return ", ".join(_words(effect, blocks, least, precision))
+
+
+def _words(effect: Effect | None, blocks: int, least: float, precision: float | None) -> Iterator[str]:
     if effect is None:
         yield _unknown(blocks)
         return
@@ -250,6 +256,9 @@ def _words(effect: Effect | None, blocks: int, least: float) -> Iterator[str]:
         return
     if effect.is_certain:
         yield f"{100 * effect.value:+.2f} % {interval}"
+        return
+    if _excludes(effect, precision):
+        yield f"{NO_DIFFERENCE} above {up(effect.seen)} % {interval}"
         return
     yield f"{NOT_DECIDED} {interval}"
     yield f"would have seen {up(effect.seen)} % or more"

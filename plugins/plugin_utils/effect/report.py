@@ -160,8 +160,10 @@ def _result(metric: Metric, pairs: Pairs, about: Mapping[str, Any], family: int)
     gaps = {state: _lost_in(state, states, series) for state in "AB"}
     # A change that cuts a pair off has an effect that the others do not show.
     is_whole = not about["stopped"] and not any(gaps.values())
-    verdict = interval.verdict(effect, least, metric.better) if is_whole else UNKNOWN
-    words = interval.words(effect, blocks, least)
+    asked = about["precision_percent"]
+    precision = None if asked is None else asked / 100
+    verdict = interval.verdict(effect, least, metric.better, precision) if is_whole else UNKNOWN
+    words = interval.words(effect, blocks, least, precision)
     if verdict in (HELPS, HARMS):
         words = f"{verdict}: {words}"
     if effect and not is_whole:
@@ -171,7 +173,7 @@ def _result(metric: Metric, pairs: Pairs, about: Mapping[str, Any], family: int)
         "tools": tools,
         "verdict": verdict,
         "words": words,
-        "effect": effect and _numbers(effect, least, about["precision_percent"]),
+        "effect": effect and _numbers(effect, least, precision),
         "pairs_measured": measured,
         "cpu_bound": sum(reading.cpu_bound for row in pairs.values() for reading in row),
         "lost": gaps,
@@ -187,7 +189,7 @@ def _numbers(effect: Effect, least: float, precision: float | None) -> dict[str,
         "block_percents": [percent(math.expm1(difference)) for difference in effect.differences],
         "blocks_needed": effect.blocks_for(least),
         "decided": effect.is_decided(least),
-        "narrow": precision is not None and effect.is_narrow(precision / 100),
+        "narrow": precision is not None and effect.is_narrow(precision),
     }
 
 

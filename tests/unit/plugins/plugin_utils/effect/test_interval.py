@@ -238,3 +238,16 @@ def test_a_narrow_interval_takes_eight_blocks() -> None:
     assert few is not None
     assert many is not None
     assert (few.is_narrow(0.01), many.is_narrow(0.01), many.is_narrow(0.0005)) == (False, True, False)
+
+
+def test_with_a_precision_an_interval_around_0_names_the_effect_that_it_excludes() -> None:
+    states = interval.order(interval.NARROW)
+    noise = [math.exp(0.01 * ((-1) ** (at // 3))) for at in range(len(states))]
+    effect = interval.estimate({"a": noise}, states, interval.NARROW, 1)
+    assert effect is not None
+    assert not effect.is_below(0.001)
+    assert interval.verdict(effect, 0.001, interval.HIGHER) == interval.NOT_DECIDED
+    assert interval.verdict(effect, 0.001, interval.HIGHER, 0.0001) == interval.NOT_DECIDED
+    assert interval.verdict(effect, 0.001, interval.HIGHER, 0.05) == interval.NO_DIFFERENCE
+    words = interval.words(effect, interval.NARROW, 0.001, 0.05)
+    assert words.startswith(f"no difference above {interval.up(effect.seen)} % (95 % interval -")

@@ -55,7 +55,7 @@ def _validate(least: float, metrics: Sequence[Metric]) -> None:
         follows = {
             interval.HELPS: helps,
             interval.HARMS: harms,
-            # Of a run with effect_precision, an interval around 0 may be wider.
+            # With effect_precision, an interval around 0 may be wider.
             interval.NO_DIFFERENCE: low <= 0 <= high or -least <= low <= high <= least,
         }.get(metric.verdict, True)
         is_known = metric.ends is not None or metric.verdict == interval.UNKNOWN

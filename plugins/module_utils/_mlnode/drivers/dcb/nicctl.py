@@ -36,7 +36,7 @@ LACKS: Mapping[str, str] = {
 _ON, _OFF = "on", "off"
 
 #: Enables DCQCN: nicctl has a word for the opposite only. Values of AMD for 400 Gb/s (ROCm documentation)
-_DCQCN = {
+_DCQCN: Mapping[str, object] = {
     "token-bucket-size": 800000,
     "ai-rate": 160,
     "alpha-update-interval": 1,

@@ -56,7 +56,7 @@ def unzipped() -> bytes:
     used = {*text}
     free = [sign for sign in map(chr, TWO_BYTES) if sign not in used]
     ranked = sorted(counts, key=lambda word: (-counts[word] * (len(word) - 1), word))
-    sign_of = dict(zip(sorted(ranked[: len(free)]), free, strict=False))
+    sign_of = {word: free[at] for at, word in enumerate(sorted(ranked[: len(free)]))}
     short = _WORD.sub(lambda match: sign_of.get(match[0], match[0]), text)
     # A character of the sources stands for itself.
     words = {sign: sign for sign in map(chr, TWO_BYTES)} | {sign: word for word, sign in sign_of.items()}

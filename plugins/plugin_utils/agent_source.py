@@ -59,7 +59,8 @@ def unzipped() -> bytes:
     sign_of = {word: free[at] for at, word in enumerate(sorted(ranked[: len(free)]))}
     short = _WORD.sub(lambda match: sign_of.get(match[0], match[0]), text)
     # A character of the sources stands for itself.
-    words = {sign: sign for sign in map(chr, TWO_BYTES)} | {sign: word for word, sign in sign_of.items()}
+    words = {sign: sign for sign in map(chr, TWO_BYTES)}
+    words.update((sign, word) for word, sign in sign_of.items())
     numbers = json.dumps([sizes, " ".join(words.values())], ensure_ascii=False)
     return f"{first.decode()}\n{numbers}\n{short}".encode()
 

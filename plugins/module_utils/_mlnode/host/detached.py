@@ -44,7 +44,7 @@ def start(work: Callable[[], object]) -> None:
 
 def program(words: Sequence[str]) -> None:
     """Run a program in a detached process. Raises OSError if the process cannot be started."""
-    start(lambda: os.execv(words[0], [*words]))  # noqa: S606
+    start(lambda: os.execv(words[0], [*words]))  # noqa: S606  # no shell is wanted
 
 
 def _fork_again(writer: int, work: Callable[[], object]) -> None:

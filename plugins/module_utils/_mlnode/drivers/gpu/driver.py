@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tuple, Union
 
@@ -64,7 +65,7 @@ class Export(NamedTuple):
     source: str
 
 
-class GpuDriver:
+class GpuDriver(ABC):
     """A vendor's driver.
 
     VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source of each
@@ -82,30 +83,30 @@ class GpuDriver:
     PEER_MODULES: tuple[str, ...]
     PEER_ADVICE: str
 
+    @abstractmethod
     def require(self, host: Host) -> None:
         """Raises Nothing if the driver is not loaded, and HostError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         """Errors in the kernel's log, the oldest first, with the GPU or switch that they are about."""
-        raise NotImplementedError
 
+    @abstractmethod
     def alike(self, host: Host, cards: Sequence[Card]) -> str:
         """Versions of driver and firmware, and partitions, to compare nodes by. Raises HostError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
         """release: of a kernel whose NIC drivers accept DMA-BUF."""
-        raise NotImplementedError
 
+    @abstractmethod
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
         """Process id → addresses of the GPUs that it computes on; empty if unknown."""
-        raise NotImplementedError
 
+    @abstractmethod
     def numbered(self, host: Host, addresses: Iterable[str]) -> Sequence[str]:
         """Addresses of GPUs in the order in which its computing library counts them. addresses: of this
         vendor's. Raises HostError."""
-        raise NotImplementedError
 
     def checks(self, host: Host, cards: Sequence[Card]) -> Iterator[Check]:
         """Findings about all topics of LOOKS. cards: the GPUs of this vendor."""

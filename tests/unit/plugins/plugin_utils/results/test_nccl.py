@@ -21,7 +21,7 @@ SCHEMA = json.loads((ROOT / "docs/schema/nccl_comparison.schema.json").read_text
 MIB = 1 << 20
 
 
-def result(names: str = "abcd", faults: Faults = Faults(), **about: Any) -> dict[str, Any]:  # noqa: B008
+def result(names: str = "abcd", faults: Faults = Faults(), **about: Any) -> dict[str, Any]:  # noqa: B008  # immutable
     document: dict[str, Any] = Fleet(names, **about).play(faults)["document"]
     return document
 

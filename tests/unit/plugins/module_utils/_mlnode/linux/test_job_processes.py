@@ -141,7 +141,7 @@ def test_a_chosen_process_that_cannot_be_read_is_reported(node: Machine) -> None
 
 def task(node: Machine, title: str = "slurmstepd: [4711.0]", **of_daemon: object) -> Job:
     daemon = {"cmdline": title, "cgroup": "/system.slice/slurmd.service", **of_daemon}
-    process(node, 50, "slurmstepd", **daemon)  # type: ignore[arg-type]
+    process(node, 50, "slurmstepd", **daemon)  # type: ignore[arg-type]  # any field
     process(node, 51, "bash", parent=50, user=1000, cgroup="/system.slice/slurmd.service")
     process(node, 52, "python", "/dev/nvidia0", parent=51, user=1000, cgroup="/system.slice/slurmd.service")
     return job_processes.with_devices(node).processes[0].job
@@ -156,7 +156,7 @@ def test_a_daemon_of_root_above_a_process_has_its_job(node: Machine) -> None:
     "of_daemon", [{"user": 1000}, {"namespaces": {"pid": 99}}, {"title": "slurmstepd: x"}], ids=str
 )
 def test_no_user_and_no_container_can_be_that_daemon(node: Machine, of_daemon: dict[str, object]) -> None:
-    assert task(node, **of_daemon) == Job("unit", "slurmd.service")  # type: ignore[arg-type]
+    assert task(node, **of_daemon) == Job("unit", "slurmd.service")  # type: ignore[arg-type]  # any field
 
 
 def test_a_container_has_no_job_by_its_parents(node: Machine) -> None:

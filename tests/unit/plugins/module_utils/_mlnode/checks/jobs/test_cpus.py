@@ -210,7 +210,7 @@ def test_a_process_that_has_ended_is_skipped(
     begin = readings.begin
 
     def end(host: Host, processes: object) -> None:
-        begin(host, processes)  # type: ignore[arg-type]
+        begin(host, processes)  # type: ignore[arg-type]  # handed on
         for file in ("cgroup", "status"):
             trainer.unreadable[f"/proc/20/{file}"] = number
 

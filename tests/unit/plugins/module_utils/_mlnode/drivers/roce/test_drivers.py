@@ -95,7 +95,7 @@ def test_each_option_is_set_read_back_and_undone_or_has_a_reason(name: str, tmp_
 
     node.forget()
     revert.revert(node)
-    node.unload()  # type: ignore[attr-defined]
+    node.unload()  # type: ignore[attr-defined]  # of all fake kernels
     assert state(node) == before
 
 
@@ -116,7 +116,7 @@ def test_the_agent_sets_it_again_at_boot(name: str, tmp_path: pathlib.Path) -> N
     node.forget()
     _outcome, errors = boot_run.apply_each(node, request(FABRIC))
     assert errors == []
-    node.unload()  # type: ignore[attr-defined]
+    node.unload()  # type: ignore[attr-defined]  # of all fake kernels
     again = state(node)
     of_kernel = ("/sys/", "/proc/sys/")
     assert {key: value for key, value in again.items() if key.startswith(of_kernel) or key[:1] != "/"} == {

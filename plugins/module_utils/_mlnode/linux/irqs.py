@@ -62,7 +62,9 @@ def counted(host: Host, only: Collection[int] | None = None) -> Iterator[Counted
         if irq is None or (only is not None and irq not in only):
             continue
         fields = rest.split(None, len(columns))
-        counts = [values.number(field) for field in fields[: len(columns)]]
-        if len(counts) == len(columns):
-            name = fields[-1].split()[-1] if len(fields) > len(columns) else ""
-            yield Counted(irq, {cpu: count or 0 for cpu, count in zip(columns, counts)}, name)
+        counts = {cpu: values.number(field) for cpu, field in zip(columns, fields)}
+        known = {cpu: count for cpu, count in counts.items() if count is not None}
+        if len(known) < len(columns):
+            raise HostError("understand", COUNTS, None, f"interrupt {irq} has no number for each CPU")
+        name = fields[-1].split()[-1] if len(fields) > len(columns) else ""
+        yield Counted(irq, known, name)

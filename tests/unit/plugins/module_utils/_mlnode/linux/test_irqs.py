@@ -15,7 +15,6 @@ TABLE = """\
   8:          0          1  IR-IO-APIC    8-edge      rtc0
  29:         10         20  IR-PCI-MSI 524288-edge      mlx5_comp0@pci:0000:c1:00.0
  30:          7          8
- 31:          7
 NMI:          1          2  Non-maskable interrupts
 ERR:          0
 """
@@ -34,7 +33,15 @@ def test_arrivals_of_each_interrupt(node: Machine) -> None:
         (29, {0: 10, 2: 20}, "mlx5_comp0@pci:0000:c1:00.0"),
         (30, {0: 7, 2: 8}, ""),
     ]
-    assert [row.irq for row in irqs.counted(node, only={29, 31, 99})] == [29]
+    assert [row.irq for row in irqs.counted(node, only={29, 99})] == [29]
+
+
+@pytest.mark.parametrize("line", ["31:          7", "31:          7          x  IR-PCI-MSI", "31:"])
+def test_a_line_without_a_number_for_each_cpu_is_told(node: Machine, line: str) -> None:
+    node.put(irqs.COUNTS, f"{TABLE} {line}\n")
+    with pytest.raises(HostError, match="interrupt 31 has no number for each CPU"):
+        [*irqs.counted(node)]
+    assert [row.irq for row in irqs.counted(node, only={29})] == [29]
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])

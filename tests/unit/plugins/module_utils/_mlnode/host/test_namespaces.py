@@ -8,6 +8,8 @@ import errno
 import os
 import pathlib
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -54,6 +56,32 @@ def test_no_link_leads_out_of_the_root(root: tuple[int, pathlib.Path], target: s
     assert error.value.absent
     with pytest.raises(HostError):
         namespaces.read(handle, f"/../../..{folder.parent}/secret", 100)
+
+
+_RENAMES = """
+import os, sys
+os.chdir(sys.argv[1])
+print(flush=True)
+while True:
+    os.rename("a", "b")
+    os.rename("b", "a")
+"""
+
+
+def test_a_file_that_is_renamed_elsewhere_spoils_no_read(root: tuple[int, pathlib.Path]) -> None:
+    """The kernel answers EAGAIN to a path with `..` when any file of the machine was renamed meanwhile."""
+    handle, folder = root
+    (folder / "etc/own").write_text("own")
+    (folder / "etc/nccl.conf").symlink_to("../../../etc/own")
+    (folder / "a").touch()
+    renames = [sys.executable, "-c", _RENAMES, str(folder)]
+    with subprocess.Popen(renames, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert {namespaces.read(handle, "/etc/nccl.conf", 100) for _read in range(2000)} == {b"own"}
+        finally:
+            process.kill()
 
 
 def test_a_folder_that_is_a_link_does_not_lead_out_either(root: tuple[int, pathlib.Path]) -> None:

@@ -93,6 +93,8 @@ _SYSFS_NAMES = {
     "state": "it takes a device or its memory away",
     "md": "it changes an array of disks",
     "smt": "it takes CPUs away, with forceoff until the next boot",
+    "sig_enforce": "it cannot be set back (bool_enable_only in kernel/module/signing.c)",
+    "profiling": "it cannot be set back (kernel/ksysfs.c: profiling_store)",
     "power_status": "it takes a disk of an enclosure away",
     "bConfigurationValue": "it takes a USB device away",
     "ppi": "it asks the firmware for an operation of the TPM, such as to clear it",

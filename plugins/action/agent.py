@@ -14,7 +14,7 @@ from ansible_collections.mlnode.tuning.plugins.plugin_utils.agent_or_module impo
 
 
 class ActionModule(AgentOrModule):
-    """The name ansible-core looks for. meta/runtime.yml has it run for node_revert, too."""
+    """The name ansible-core looks for. node_revert has it, too."""
 
     # The other one is always asked of an agent.
     CALL = "revert"

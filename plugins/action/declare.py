@@ -38,7 +38,7 @@ _REPORT = "mlnode.tuning.fleet_report"
 
 
 class ActionModule(AreaView):
-    """The name ansible-core looks for. meta/runtime.yml has it run for the modules of one area, too."""
+    """The name ansible-core looks for. The modules of one area have it, too."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         module = self.module

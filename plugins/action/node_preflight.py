@@ -17,7 +17,7 @@ _FAIL_ON = {"fail_on": {"type": "str"}}
 
 
 class ActionModule(AgentOrModule):
-    """The name ansible-core looks for. meta/runtime.yml has it run for the other modules that look, too."""
+    """The name ansible-core looks for. The other modules that look have it, too."""
 
     CALL = "look"
 

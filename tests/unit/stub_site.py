@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -81,7 +82,9 @@ class Site:
         folders = ("meta", "observability", "playbooks", "roles")
         for name in ("galaxy.yml", *folders, *(f"plugins/{one}" for one in plugins)):
             (collection / name).symlink_to(ROOT / name)
-        for kind in ("plugin_utils", "action", "modules"):
+        # A test writes its own actions; the files of the checkout are never written to.
+        shutil.copytree(ROOT / "plugins/action", self.plugins / "action")
+        for kind in ("plugin_utils", "modules"):
             (collection / "plugins" / kind).mkdir(exist_ok=True)
             for path in (ROOT / "plugins" / kind).glob("[!_]*"):
                 (collection / "plugins" / kind / path.name).symlink_to(path)
@@ -92,8 +95,6 @@ class Site:
 
     def note(self, module: str) -> None:
         """The module is not run: what it is asked is noted, as what the agent is asked."""
-        # Where there is a module, it says in meta/runtime.yml which action it has.
-        (self.plugins / f"modules/{module}.py").unlink()
         (self.plugins / f"action/{module}.py").write_text(_NOTED, encoding="utf-8")
 
     def host(self, name: str, answers: dict[str, Any], *groups: str, **variables: Any) -> None:

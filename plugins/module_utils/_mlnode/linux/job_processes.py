@@ -9,6 +9,7 @@ job or pod.
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import contextmanager
 from functools import partial
 from typing import Callable, Iterator, Mapping, Sequence
@@ -184,11 +185,12 @@ def _read(host: Host, pid: int, devices: Sequence[str]) -> JobProcess:
     name, started, parent = _birth(host, pid)
     group = cgroup_names.parse(host.read(f"{folder}/cgroup"))
     group = group._replace(job=_job(host, parent, group))
-    namespaces = tuple(host.link_target(f"{folder}/ns/{kind}") for kind in NAMESPACES)
-    root = host.link_target(f"{folder}/root")
+    # Thousands of processes have the same ones, and share their texts.
+    names = (*(f"ns/{kind}" for kind in NAMESPACES), "root")
+    *namespaces, root = (sys.intern(host.link_target(f"{folder}/{name}")) for name in names)
     if not all((*namespaces, root)):  # a zombie has none
         raise jobs.gone(folder)
-    return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, namespaces, root)
+    return JobProcess(pid, started, name, tuple(devices), _ids(host, pid), group, tuple(namespaces), root)
 
 
 class _Birth(NamedTuple):

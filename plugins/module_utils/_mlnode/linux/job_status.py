@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 
 from ..host.host import Host
 from ..model import cpulist
@@ -21,15 +22,21 @@ class Status(NamedTuple):
     huge: bool | None
 
 
-def text(host: Host, pid: int) -> str:
-    """The file, read once for all subjects. Raises HostError."""
-    return host.once(f"status of {pid}", lambda: host.read(_path(pid)))
+#: Rows that are kept: a file has 1.5 KiB, and a node thousands of processes
+_ROWS = ("Uid", "Gid", "Groups", "Cpus_allowed_list", "Mems_allowed_list", "THP_enabled")
 
 
 def row(host: Host, pid: int, name: str) -> str:
-    """Text after a name in the file; empty without this row. Raises HostError."""
+    """Text after a name of _ROWS in the file; empty without this row. The file is read once for all subjects.
+    Raises HostError."""
+    return host.once(f"status of {pid}", lambda: _rows(host, pid))[_ROWS.index(name)]
+
+
+def _rows(host: Host, pid: int) -> tuple[str, ...]:
     # The kernel spells line ends in the name of a program (fs/proc/array.c: proc_task_name).
-    return f"\n{text(host, pid)}".partition(f"\n{name}:")[2].partition("\n")[0].strip(" \t")
+    text = f"\n{host.read(_path(pid))}"
+    after = (text.partition(f"\n{name}:")[2] for name in _ROWS)
+    return tuple(sys.intern(line.partition("\n")[0].strip(" \t")) for line in after)
 
 
 def _path(pid: int) -> str:

@@ -7,7 +7,6 @@ Written from the sources and documentation of kernel and ROCm; no such GPU was a
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from functools import partial
 from typing import Iterable, Iterator, Mapping, Sequence
@@ -228,6 +227,8 @@ class Amd(GpuDriver):
         return amd_messages.events(lines)
 
     def alike(self, host: Host, cards: Sequence[Card]) -> str:
+        import hashlib  # loads OpenSSL, and few nodes have these cards
+
         firmware = sorted(
             {f"{name} {text}" for card in cards for name, text in _firmware(host, card.address).items()}
         )

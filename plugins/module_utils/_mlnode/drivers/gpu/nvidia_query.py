@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import Any, Iterator, Mapping, Sequence
-from xml.etree import ElementTree as ET
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...host.system import USUAL_SECONDS
@@ -24,6 +23,9 @@ from .. import services as service_files
 from . import nvidia_smi as nvidia
 from . import topics
 from .driver import Card
+
+if TYPE_CHECKING:
+    from xml.etree import ElementTree as ET
 
 QUERY = (nvidia.TOOL, "-q", "-x")
 _SOURCE = " ".join(QUERY)
@@ -156,6 +158,8 @@ def _seen(answer: str) -> list[_Seen]:
         raise HostError(
             "understand", nvidia.TOOL, None, "its XML declares entities, which the tool never does"
         )
+    from xml.etree import ElementTree as ET  # 0.6 MiB
+
     try:
         root = ET.fromstring(answer)  # noqa: S314  from a program of the system, and without entities
     except ET.ParseError as error:

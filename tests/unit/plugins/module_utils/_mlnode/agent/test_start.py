@@ -95,6 +95,14 @@ def test_a_look_imports_the_areas_that_are_declared(archive: str, machine: Machi
     assert found & HEAVY == set()
 
 
+def test_a_look_at_jobs_loads_no_large_library(archive: str) -> None:
+    """Of this very machine, which it only reads. OpenSSL alone takes 4 MiB."""
+    modules = imported(archive, "job")
+
+    assert "checks.jobs.run" in ours(modules)
+    assert modules & {*HEAVY, "_hashlib", "xml.etree.ElementTree"} == set()
+
+
 def test_a_check_for_a_controller_imports_the_areas_that_it_names(archive: str) -> None:
     """Of this very machine, which it only reads."""
     sources = agent_archive.uncompiled(agent._files())[1]

@@ -66,27 +66,30 @@ _PACKERS = tuple(filter(None, (bz2, zlib)))
 #: code runs in any Python 3, as the archive itself refuses old versions. All input is read before the program
 #: may end.
 _RECEIVE = f"""\
-import importlib, io, json, os, shutil, subprocess, sys, tempfile, zipfile
+import importlib, itertools, os, shutil, subprocess, sys, tempfile, zipfile
 text = sys.stdin.buffer
 packed = text.read(int(text.readline()))
 question = text.read()
 try:
-    unpacked = io.BytesIO(importlib.import_module(sys.argv[1]).decompress(packed))
+    unpacked = importlib.import_module(sys.argv[1]).decompress(packed).decode()[::-1]
 except ImportError:
     sys.exit({_LACKING})
 folder = tempfile.mkdtemp(prefix="mlnode-")
 try:
     path = os.path.join(folder, "mlnode")
     with open(path, "wb") as file:
-        file.write(unpacked.readline())
-        sizes, words = json.loads(unpacked.readline().decode())
-        words = dict(zip({agent_source.TWO_BYTES!r}, words.split(" ")))
-        content = io.BytesIO(unpacked.read().decode().translate(words).encode())
+        first, ends, text = unpacked.split("\\0", 2)
+        file.write(first.encode() + b"\\n")
+        words = {{}}
+        word = ""
+        for sign, end in zip(itertools.chain(*{agent_source.SIGNS!r}), ends.split("\\t")):
+            words[sign] = word = word[: ord(end[0]) - {agent_source.NO_LETTERS}] + end[1:]
         with zipfile.ZipFile(file, "w") as archive:
-            for name, size in sizes:
+            for named in text.translate(words).split("\\0"):
+                name, _break, content = named.partition("\\n")
                 entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
                 entry.external_attr = 0o644 << 16
-                archive.writestr(entry, content.read(size))
+                archive.writestr(entry, content)
     run = subprocess.Popen([sys.executable, "-IS", path, "call"], stdin=subprocess.PIPE)
     run.communicate(question)
 finally:

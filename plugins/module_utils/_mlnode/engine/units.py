@@ -84,7 +84,7 @@ CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_M
 SystemCallFilter=@system-service @module @mount
 SystemCallFilter=~@resources
 ProtectSystem=strict
-ReadWritePaths=/etc /run -/boot -/var/lib/os-prober -/sys/fs/cgroup/memory
+ReadWritePaths=/etc /run -/boot -/efi -/var/lib/os-prober -/sys/fs/cgroup/memory
 DeviceAllow=block-* r
 """
 _OFFLINE = "RestrictAddressFamilies=AF_UNIX AF_NETLINK\nIPAddressDeny=any\n"

@@ -136,6 +136,7 @@ virtual = _fixture("virtual", "virtual")
 peer = _fixture("peer", "peer")
 debian12 = _fixture("debian12", "debian12")
 runtimes = _fixture("runtimes", "runtimes")
+uefi = _fixture("uefi", "uefi")
 baremetal_agent = _fixture("baremetal_agent", "baremetal", AGENT)
 cloud_agent = _fixture("cloud_agent", "cloud", AGENT)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from . import acpi
 from .build import LabError, Part
 from .parts import ACPI, DISK, OLDER_DISK, RUNTIMES_DISK, TOOLS
+from .uefi import FIRMWARE, UEFI_DISK
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,8 @@ _ALL = (
         guest_devices="up:igb rxe:igb",
         disk=RUNTIMES_DISK,
     ),
+    # What -bios starts keeps no variables: the firmware takes the loader at the path for removable disks.
+    Profile("uefi", grub=True, devices=("-bios", f"{UEFI_DISK.path}/{FIRMWARE}"), disk=UEFI_DISK),
 )
 
 PROFILES = {profile.name: profile for profile in _ALL}
@@ -110,7 +113,7 @@ DEFAULT = ("baremetal", "epp", "boot", "cloud", "virtual", "peer")
 
 
 #: What they do with LONG=1 as well
-LONG = ("runtimes",)
+LONG = ("runtimes", "uefi")
 
 
 def named(name: str) -> Profile:

@@ -42,8 +42,8 @@ NIC_FLAG = "/run/mlnode-nics"
 
 # Restrictions of all five services. For the reasons of the remaining access see docs/guide/security.md.
 # ProtectProc=ptraceable hides no process from root, who has CAP_SYS_PTRACE (proc(5), hidepid).
-# Block devices are read by grub-probe and os-prober, and never written. Character devices are those for GPUs
-# and RDMA, whose names are known once their driver is loaded.
+# Block devices are read by grub-probe, os-prober and bootctl, and never written. Character devices are those
+# for GPUs and RDMA, whose names are known once their driver is loaded.
 # Files get their mode by fchmod(2), whatever the umask is.
 _CLOSED = """\
 NoNewPrivileges=yes
@@ -59,6 +59,7 @@ ProtectKernelLogs=yes
 ProtectProc=ptraceable
 DevicePolicy=closed
 DeviceAllow=char-* rwm
+DeviceAllow=block-* r
 RestrictNamespaces=yes
 RestrictRealtime=yes
 RestrictSUIDSGID=yes
@@ -84,8 +85,7 @@ CapabilityBoundingSet=CAP_DAC_OVERRIDE CAP_FOWNER CAP_CHOWN CAP_SYS_PTRACE CAP_M
 SystemCallFilter=@system-service @module @mount
 SystemCallFilter=~@resources
 ProtectSystem=strict
-ReadWritePaths=/etc /run -/boot -/var/lib/os-prober -/sys/fs/cgroup/memory
-DeviceAllow=block-* r
+ReadWritePaths=/etc /run -/boot -/efi -/var/lib/os-prober -/sys/fs/cgroup/memory
 """
 _OFFLINE = "RestrictAddressFamilies=AF_UNIX AF_NETLINK\nIPAddressDeny=any\n"
 _SANDBOX = _APPLIES + _OFFLINE

@@ -43,7 +43,7 @@ LEASE, LEASE_AGENT = "/var/lib/mlnode/lease.json", "/var/lib/mlnode/lease-agent"
 _SHARED = (
     r"/etc/default/grub",
     r"/etc/kernel/cmdline",
-    rf"/boot/loader/entries/{_PART}\.conf",
+    rf"/(?:boot|efi|boot/efi)/loader/entries/{_PART}\.conf",
     r"/etc/nccl\.conf",
     r"/etc/docker/daemon\.json",
     r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
@@ -145,7 +145,7 @@ RUN_LOCK, PULL_LOCK, CHECK_LOCK = "/run/mlnode.lock", "/run/mlnode-pull.lock", "
 LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 
 #: Readers of files, to be notified of a change; names in handlers.HANDLERS, stored in the file's origin
-READERS = ("units", "irqbalance", "irqbalance service", "boot loader")
+READERS = ("units", "irqbalance", "irqbalance service", "boot loader", "kernel images")
 
 #: sysctls removed from sysctl.d that an initramfs may still contain
 LEFT_SYSCTLS = "/etc/mlnode/initramfs.d/NAME"

@@ -13,13 +13,16 @@ import re
 from typing import Mapping, Sequence
 
 from ..host.host import Host
+from ..linux import systemd_boot
 from ..model.errors import HostError
 from ..model.record import regex
 from . import cmdline
 from .grub import Entry, entry
 
 ENTRIES = "/boot/loader/entries"
-CMDLINE = "/etc/kernel/cmdline"
+#: The same, and on an EFI system partition
+FOLDERS = (ENTRIES, "/efi/loader/entries", "/boot/efi/loader/entries")
+CMDLINE = systemd_boot.CMDLINE
 #: Files with GRUB variables that an entry may use; kernelopts is the whole command line on RHEL 8
 ENVIRONMENT = ("/boot/grub2/grubenv", "/boot/grub/grubenv")
 KERNEL_OPTS = "$kernelopts"
@@ -47,12 +50,16 @@ def files(host: Host, image: bool = False) -> list[str]:
     """
     paths = [path for path in host.matching(f"{ENTRIES}/*.conf") if not _RESCUE.search(path)]
     texts = {path: host.read(path) for path in paths}
-    kernels = [path for path in paths if _KERNEL.search(texts[path])]
-    if image:
-        return kernels
+    return [path for path, text in texts.items() if is_own(host, path, text, image)]
+
+
+def is_own(host: Host, path: str, text: str, image: bool = False) -> bool:
+    """True if an entry of this name and text starts a kernel of this system. Raises HostError."""
+    if image or not _KERNEL.search(text):
+        return bool(_KERNEL.search(text))
     own = host.text(_MACHINE_ID).strip()
     root = cmdline.parameter(host.text(cmdline.COMMAND_LINE), "root")
-    return [path for path in kernels if not _is_of_another(path, texts[path], own, root)]
+    return not _is_of_another(path, text, own, root)
 
 
 def _is_of_another(path: str, text: str, own: str, root: Sequence[str]) -> bool:
@@ -79,14 +86,18 @@ def of_ostree(host: Host) -> str:
     return max(deployments)[1] if deployments else ""
 
 
-def entries(host: Host, paths: Sequence[str]) -> list[Entry]:
-    """The kernels of these entries, each with its command line. Raises HostError."""
-    known = variables(host)
+def entries(host: Host, paths: Sequence[str], quotes: str = cmdline.LOADER_QUOTES) -> list[Entry]:
+    """The kernels of these entries, each with its command line. Raises HostError.
+
+    quotes: those that the loader removes; only GRUB, which does, knows variables.
+    """
+    known = variables(host) if quotes == cmdline.LOADER_QUOTES else {}
     kernels = []
     for path in paths:
         options = _options(host.read(path))
         where = f"{path}:{options[0][0] + 1}" if options else path
-        kernels.append(entry(where, " ".join(match.group(2) for _number, match in options), known))
+        line = " ".join(match.group(2) for _number, match in options)
+        kernels.append(entry(where, line, known)._replace(quotes=quotes))
     return kernels
 
 
@@ -112,23 +123,23 @@ def variables(host: Host) -> dict[str, tuple[str, str]]:
     return values
 
 
-def edited(text: str, changes: Mapping[str, Sequence[str]]) -> str:
+def edited(text: str, changes: Mapping[str, Sequence[str]], quotes: str = cmdline.LOADER_QUOTES) -> str:
     """An entry with these words in its options; all other bytes are unchanged."""
     lines = text.splitlines(keepends=True)
     options = _options(text)
     if not options:
-        (line,) = cmdline.merged([""], changes, cmdline.LOADER_QUOTES)
+        (line,) = cmdline.merged([""], changes, quotes)
         end = "" if not text or text.endswith("\n") else "\n"
         return f"{text}{end}options {line}\n" if line else text
-    merged = cmdline.merged([match.group(2) for _number, match in options], changes, cmdline.LOADER_QUOTES)
+    merged = cmdline.merged([match.group(2) for _number, match in options], changes, quotes)
     for (number, match), line in zip(options, merged):
         end = lines[number][match.end() :]
         lines[number] = f"{match.group(1)}{line}{end}"
     return "".join(lines)
 
 
-def edited_line(text: str, changes: Mapping[str, Sequence[str]]) -> str:
+def edited_line(text: str, changes: Mapping[str, Sequence[str]], quotes: str = cmdline.LOADER_QUOTES) -> str:
     """Content of /etc/kernel/cmdline, one command line, with these words in it."""
     line = text.rstrip("\n")
-    (merged,) = cmdline.merged([line], changes, cmdline.LOADER_QUOTES)
+    (merged,) = cmdline.merged([line], changes, quotes)
     return merged + text[len(line) :]

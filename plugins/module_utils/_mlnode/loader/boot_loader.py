@@ -8,11 +8,11 @@ import re
 
 from ..host import image_mode
 from ..host.host import Host
-from ..linux import grub, kernel_line, last_boot
+from ..linux import grub, kernel_line, last_boot, systemd_boot
 from ..linux.kernel_line import KernelLine
 from ..model.errors import HostError
 from ..model.record import NamedTuple
-from . import bls, default
+from . import bls, cmdline, default, uefi
 from . import grub as menu_grub
 from .default import Default
 from .grub import Entry
@@ -20,6 +20,8 @@ from .grub import Entry
 #: Marker of kernel arguments in the record of a staged deployment (ostree-sysroot-deploy.c)
 _STAGED_WORDS = b"kargs\0"
 _STATUS = "rpm-ostree kargs or ostree admin status"
+#: Beginning of its LoaderInfo; GRUB has one since 2.12 (module bli)
+_SYSTEMD_BOOT = "systemd-boot"
 
 
 class Loader(NamedTuple):
@@ -27,7 +29,8 @@ class Loader(NamedTuple):
 
     lacks: why parameters cannot be given to it; "" if they can. unreadable: why that is unknown. style:
     drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification). default: the entry it starts,
-    if that entry is not generated from the parameters.
+    if that entry is not generated from the parameters. name: GRUB, or systemd-boot, which also stands for
+    firmware that starts a UKI.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -35,6 +38,12 @@ class Loader(NamedTuple):
     lacks: str = ""
     unreadable: str = ""
     default: Default = Default()
+    name: str = "GRUB"
+
+    @property
+    def quotes(self) -> str:
+        """The signs that the loader takes for quotes, and removes."""
+        return cmdline.LOADER_QUOTES if self.name == "GRUB" else cmdline.KERNEL_QUOTES
 
 
 def next_line(host: Host) -> KernelLine | None:
@@ -71,6 +80,9 @@ def _loader(host: Host, image: bool) -> Loader:
 def _find(host: Host, image: bool) -> Loader:
     if not image and host.exists(image_mode.OSTREE_BOOTED):
         return _of_ostree(host)
+    other = None if image else _without_grub_menu(host)
+    if other is not None:
+        return other
     menu = grub.config(host)
     if menu is None and image and _sources_drop_ins(host):
         return Loader(style="drop-in")
@@ -89,6 +101,24 @@ def _find(host: Host, image: bool) -> Loader:
     if _sources_drop_ins(host):
         return Loader(kernels, "drop-in", default=started)
     return Loader(kernels, "defaults", lacks=_not_editable(host), default=started)
+
+
+def _without_grub_menu(host: Host) -> Loader | None:
+    """The loader that started this system, if it was not GRUB, or may not have been. GRUB's menu on the disk
+    proves nothing: another loader may be installed beside it."""
+    program, stub = systemd_boot.started(host)
+    if program.startswith(_SYSTEMD_BOOT) or (stub and not program):
+        menu = uefi.menu(host)
+        return Loader(menu.entries, "entries", menu.lacks, default=menu.default, name=_SYSTEMD_BOOT)
+    if stub:
+        reason = f"{program} started a unified kernel image, which may ignore words of {program}"
+        return Loader(lacks=reason, name=program)
+    if program and not program.startswith("GRUB"):
+        return Loader(lacks=f"{program} started this system: set parameters there", name=program)
+    started_by_grub = cmdline.parameter(host.text(cmdline.COMMAND_LINE), "BOOT_IMAGE")
+    if program or started_by_grub or not systemd_boot.is_blind(host):
+        return None
+    return Loader(unreadable="it is unknown which boot loader the firmware starts: efivarfs is not mounted")
 
 
 def _of_ostree(host: Host) -> Loader:
@@ -168,7 +198,8 @@ def was_there(host: Host, loader: Loader) -> bool:
 def boot_sources(host: Host, parameter: str) -> list[str]:
     """Lines in the loader's files that set or mention a parameter, as `path:line: text`. Raises HostError."""
     paths = [*grub.CONFIGS, *bls.ENVIRONMENT, menu_grub.DEFAULTS, bls.CMDLINE]
-    paths += host.matching(f"{menu_grub.DROP_INS}/*.cfg") + host.matching(f"{bls.ENTRIES}/*.conf")
+    paths += host.matching(f"{menu_grub.DROP_INS}/*.cfg")
+    paths += [path for folder in bls.FOLDERS for path in host.matching(f"{folder}/*.conf")]
     lines = []
     for path in paths:
         text = host.text(path)

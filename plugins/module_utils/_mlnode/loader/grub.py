@@ -39,28 +39,36 @@ class Entry(NamedTuple):
     """A kernel that the loader can start.
 
     added: words from variables, each with the place that sets it. by_hand: the entry is outside the reach of
-    our files.
+    our files. quotes: the signs that the loader takes for quotes, and removes.
     """
 
     where: str
     line: str
     added: tuple[tuple[str, str], ...] = ()
     by_hand: bool = False
+    quotes: str = cmdline.LOADER_QUOTES
 
     @property
     def command_line(self) -> str:
         """The words as a kernel gets them."""
-        lines = (cmdline.reached(self.line), *(text for text, _where in self.added))
+        lines = (self._reached, *(text for text, _where in self.added))
+        if self.quotes == cmdline.KERNEL_QUOTES:
+            return " ".join(lines)
         return " ".join(word for line in lines for word in cmdline.handed_over(line))
 
     def parameter(self, name: str) -> tuple[tuple[str, ...], str, bool]:
         """Words of a parameter, the place to look at, and True if other files or hands add words."""
-        words = cmdline.parameter(cmdline.reached(self.line), name, cmdline.LOADER_QUOTES)
+        words = cmdline.parameter(self._reached, name, self.quotes)
         for text, where in self.added:
-            more = cmdline.parameter(text, name, cmdline.LOADER_QUOTES)
+            more = cmdline.parameter(text, name, self.quotes)
             if more:
                 return (*words, *more), where, True
         return words, self.where, self.by_hand
+
+    @property
+    def _reached(self) -> str:
+        """The part of the line that reaches the kernel."""
+        return self.line if self.quotes == cmdline.KERNEL_QUOTES else cmdline.reached(self.line)
 
 
 def entries(text: str, path: str) -> list[Entry]:

@@ -222,7 +222,7 @@ def _blocked(setting: Setting, want: str, node: Node) -> str:
         return _BOOT_ONLY
     if node.loader.lacks or node.loader.unreadable:
         return "" if _is_in_menu(setting, want, node) else node.loader.lacks
-    if not cmdline.parameter(node.line.text or "", "BOOT_IMAGE"):
+    if node.loader.name == "GRUB" and not cmdline.parameter(node.line.text or "", "BOOT_IMAGE"):
         return _NOT_BY_GRUB
     return _CONTAINER if node.topology.machine.kind == "container" else ""
 

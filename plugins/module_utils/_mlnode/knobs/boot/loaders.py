@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Callable, Mapping, Sequence
 
 from ...engine import edited_file
-from ...engine.handlers import BOOT_LOADER
+from ...engine.handlers import BOOT_LOADER, KERNEL_IMAGES
 from ...host.host import Host
+from ...linux import systemd_boot
 from ...loader import bls as boot_bls
 from ...loader import grub as boot_grub
 from ...loader.boot_loader import Loader
@@ -74,14 +76,23 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
         content = _edited(host, boot_grub.DEFAULTS, boot_grub.edited, changes)
         return [BootFile(boot_grub.DEFAULTS, content, BOOT_LOADER, stale)]
     # The entries come first: they decide the next boot, the other files only the next kernel.
+    edit_entry = partial(boot_bls.edited, quotes=loader.quotes)
     boot_files = [
-        BootFile(path, _edited(host, path, boot_bls.edited, changes))
+        BootFile(path, _edited(host, path, edit_entry, changes))
         for path in dict.fromkeys(entry.where.rpartition(":")[0] or entry.where for entry in loader.entries)
-        if path.startswith(boot_bls.ENTRIES)
+        if "/loader/entries/" in path
     ]
-    for path, edit in ((boot_bls.CMDLINE, boot_bls.edited_line), (boot_grub.DEFAULTS, boot_grub.edited)):
-        if host.exists(path):
-            boot_files.append(BootFile(path, _edited(host, path, edit, changes)))
+    edit_line = partial(boot_bls.edited_line, quotes=loader.quotes)
+    if any(entry.where.endswith(".efi") for entry in loader.entries):
+        source = boot_bls.CMDLINE if host.exists(boot_bls.CMDLINE) else systemd_boot.DEFAULT_CMDLINE
+        line = _edited(host, source, edit_line, changes)
+        boot_files.append(BootFile(boot_bls.CMDLINE, line, KERNEL_IMAGES, stale))
+    elif host.exists(boot_bls.CMDLINE):
+        boot_files.append(BootFile(boot_bls.CMDLINE, _edited(host, boot_bls.CMDLINE, edit_line, changes)))
+    if loader.name == "GRUB" and host.exists(boot_grub.DEFAULTS):
+        boot_files.append(
+            BootFile(boot_grub.DEFAULTS, _edited(host, boot_grub.DEFAULTS, boot_grub.edited, changes))
+        )
     return boot_files
 
 

@@ -17,6 +17,13 @@ from ...topology.model import Topology
 from . import isolation, loaders
 from . import parse as boot_parse
 
+#: Loader → its ways to choose an entry, and places with words or entries that count instead
+_CHOICE = {"GRUB": "GRUB_DEFAULT (grub-set-default)", "systemd-boot": "bootctl set-default"}
+_PLACES = {
+    "GRUB": "GRUB_DEFAULT, grub-editenv list, custom.cfg, another disk or GRUB",
+    "systemd-boot": "bootctl list, io.systemd.stub.kernel-cmdline-extra of SMBIOS, another loader",
+}
+
 
 class Node(NamedTuple):
     """Data shared by one run's settings.
@@ -64,17 +71,17 @@ def _lost(node: Node) -> Boot | None:
     loader = node.loader
     where = loader.entries[0].where
     if loader.default.astray:
-        reason = f"{loader.default.astray}; have GRUB_DEFAULT (grub-set-default) name a generated entry"
+        reason = f"{loader.default.astray}; have {_CHOICE[loader.name]} name a generated entry"
         return Boot(Value(absent=reason), loader.default.place or where, foreign=True)
     try:
         if not boot_loader.was_there(node.context.host, loader):
             return None
     except HostError as error:
         return Boot(Value(unreadable=str(error)))
-    image = " ".join(cmdline.parameter(node.line.text or "", "BOOT_IMAGE"))
+    image = " ".join(cmdline.parameter(node.line.text or "", "BOOT_IMAGE")) or loader.name
     reason = (
         f"{where} had it before the last boot, which did not bring it: the boot chain starts another entry "
-        f"({image}). Look which one: GRUB_DEFAULT, grub-editenv list, custom.cfg, another disk or GRUB in "
+        f"({image}). Look which one: {_PLACES[loader.name]} in "
         "the order of the firmware. If it was chosen by hand or by kexec, reboot once more"
     )
     return Boot(Value(absent=reason), where, foreign=True)

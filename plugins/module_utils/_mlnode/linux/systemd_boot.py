@@ -1,0 +1,207 @@
+# SPDX-FileCopyrightText: mlnode.tuning contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""systemd-boot and unified kernel images (UKI): the program that the firmware started, its entries, and their
+images, which kernel-install makes from the words of /etc/kernel/cmdline.
+
+Sources: the Boot Loader Interface (systemd.io/BOOT_LOADER_INTERFACE), bootctl(1), kernel-install(8).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..host.host import Host
+from ..model import strict_json
+from ..model.errors import HostError, StoreError
+from ..model.record import NamedTuple, regex
+
+CMDLINE = "/etc/kernel/cmdline"
+#: The file that counts without it; after both, kernel-install takes the running kernel's words
+DEFAULT_CMDLINE = "/usr/lib/kernel/cmdline"
+
+EFI = "/sys/firmware/efi"
+_VARIABLES = f"{EFI}/efivars"
+#: Vendor UUIDs of the Boot Loader Interface, and of the firmware's own variables (UEFI specification, 3.3)
+_INTERFACE, _FIRMWARE = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f", "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+#: efivarfs puts 4 bytes of attributes before each value (Documentation/filesystems/efivarfs.rst)
+_ATTRIBUTES = 4
+
+_LIST = ("bootctl", "list", "--json=short", "--no-pager")
+_INSPECT = ("kernel-install", "inspect", "--json=short")
+_UKI = '"Layout":"uki"'
+_UKI_CONF = ("/etc/kernel/uki.conf", "/run/kernel/uki.conf", "/usr/lib/kernel/uki.conf")
+_SIGNS = regex(r"(?im)^[ \t]*(?:SecureBootPrivateKey|SecureBootSigningTool)[ \t]*=[ \t]*\S")
+
+#: The previous image of a kernel, an entry of its own until the new image was read back
+_KEPT = ".mlnode-kept.efi"
+_VERSION = regex(r"([0-9][\w.+~-]*?)(?:\+[0-9]+(?:-[0-9]+)?)?(?:\.mlnode-kept)?\.efi\Z")
+
+COUNTED = "systemd-boot still counts its boots: reboot, or run systemd-bless-boot good"
+
+#: Seconds for one image; dracut, which may have to make an initramfs first, takes up to a minute on a disk
+_IMAGE_SECONDS = 300.0
+
+
+class Item(NamedTuple):
+    """An entry of the menu. unified: a UKI, whose file contains its words. added: the words of addons, each
+    with its file. tries: boots left for a new entry; None for one that is not counted."""
+
+    path: str
+    title: str
+    unified: bool
+    options: str
+    default: bool
+    added: tuple[tuple[str, str], ...] = ()
+    tries: int | None = None
+
+
+# -- the firmware --------------------------------------------------------------------------
+
+
+def started(host: Host) -> tuple[str, str]:
+    """Names of the boot loader and of the UKI's stub that started this system, from their EFI variables; each
+    empty if there is none. Raises HostError."""
+    return _text(host, "LoaderInfo"), _text(host, "StubInfo")
+
+
+def _text(host: Host, name: str) -> str:
+    path = f"{_VARIABLES}/{name}-{_INTERFACE}"
+    content = host.content(path)
+    if content is None:
+        return ""
+    try:
+        text = content[_ATTRIBUTES:].decode("utf-16-le").rstrip("\0")
+    except UnicodeDecodeError:
+        text = ""
+    if not text.isprintable() or not text:
+        raise HostError("read", path, None, "it has no text in UTF-16")
+    return text
+
+
+def is_blind(host: Host) -> bool:
+    """True if a UEFI system shows no variables: efivarfs is not mounted. Raises HostError."""
+    return host.exists(EFI) and not (host.exists(_VARIABLES) and host.names(_VARIABLES))
+
+
+def unsigned(host: Host) -> bool:
+    """True if the firmware starts signed images only, and kernel-install would make an unsigned one. Raises
+    HostError."""
+    secure = host.content(f"{_VARIABLES}/SecureBoot-{_FIRMWARE}")
+    if secure is None or secure[_ATTRIBUTES:] == b"\0":
+        return False
+    conf = next((path for path in _UKI_CONF if host.exists(path)), "")
+    return not (conf and _SIGNS.search(host.read(conf)))
+
+
+# -- the menu ------------------------------------------------------------------------------
+
+
+def items(host: Host) -> list[Item]:
+    """Entries for kernels, without those of firmware and loader. Raises HostError."""
+    out = host.must_run(_LIST, "ask")
+    try:
+        listed = strict_json.loads(out, _LIST[0])
+        if not isinstance(listed, list):
+            raise TypeError("no list")
+        return [_item(entry) for entry in listed if entry["type"] in ("type1", "type2")]
+    except (StoreError, KeyError, TypeError, AttributeError, ValueError) as error:
+        detail = f"expected entries with type, path and isDefault, as of bootctl 253 or newer: {error!r}"
+        raise HostError("read", " ".join(_LIST), None, detail) from error
+
+
+def _item(entry: dict[str, Any]) -> Item:
+    unified = entry["type"] == "type2"
+    path, title, options = entry["path"], entry["showTitle"], entry.get("options", "")
+    default, tries = entry["isDefault"], entry.get("triesLeft")
+    texts = isinstance(path, str) and isinstance(title, str) and isinstance(options, str)
+    if not texts or not isinstance(default, bool) or not isinstance(tries, (int, type(None))):
+        raise TypeError(f"entry {path!r}")
+    # The stub reads addons; the kernel of any other entry has none, whatever bootctl lists for it.
+    addons = entry.get("addons") or () if unified else ()
+    added = tuple((addon["options"], _place(entry, addon)) for addon in addons if "options" in addon)
+    return Item(path, title, unified, options, default, added, tries)
+
+
+def _place(entry: dict[str, Any], addon: dict[str, str]) -> str:
+    if "globalAddon" in addon:
+        return f"{entry['root']}/{addon['globalAddon']}"
+    return f"{str(entry['path']).rpartition('/')[0]}/{addon['localAddon']}"
+
+
+# -- images --------------------------------------------------------------------------------
+
+
+def lacks(host: Host, images: list[Item]) -> str:
+    """Why kernel-install cannot make these UKIs with other words; empty if it can. Raises HostError."""
+    if not host.exists(CMDLINE) and not host.exists(DEFAULT_CMDLINE):
+        return f"{CMDLINE} is missing, so kernel-install would take the running words: write them into it"
+    for image in images:
+        command = _command(host, image)
+        if not command:
+            return f"{image.path} is not named after an installed kernel: have its maker change its words"
+        # Without the path of a kernel, Debian's, which is in /boot, is not found.
+        done = host.run((*_INSPECT, *command[2:4]))
+        if done.rc or _UKI not in done.out:
+            return (
+                f"kernel-install is not configured with layout=uki: have the maker of {image.path} change it"
+            )
+    if unsigned(host):
+        return "Secure Boot is on and uki.conf has no SecureBootPrivateKey: a new image would not start"
+    return ""
+
+
+def _command(host: Host, image: Item) -> tuple[str, ...]:
+    """The command that makes an image again; empty if its kernel is not installed. Raises HostError."""
+    match = _VERSION.search(image.path.rpartition("/")[2].partition("-")[2])
+    version = match.group(1) if match else ""
+    for kernel, initrd in (
+        (f"/boot/vmlinuz-{version}", f"/boot/initrd.img-{version}"),
+        (f"/usr/lib/modules/{version}/vmlinuz", ""),
+    ):
+        if version and host.exists(kernel):
+            # Without one, a plugin of kernel-install makes it.
+            more = (initrd,) if initrd and host.exists(initrd) else ()
+            return ("kernel-install", "add", version, kernel, *more)
+    return ()
+
+
+def make_images(host: Host) -> None:
+    """Make all UKIs again. Each old image stays in the menu until the new one was read back, and returns if
+    that fails. Raises HostError."""
+    if started(host) == ("", ""):  # an image build, or a node with another loader since
+        return
+    images = [item for item in items(host) if item.unified and _command(host, item)]
+    for image in images:
+        if image.path.endswith(_KEPT):  # left by a run that was killed
+            _move(host, image.path, image.path[: -len(_KEPT)] + ".efi")
+    for image in images:
+        if image.tries is not None:
+            raise HostError("write", image.path, None, COUNTED)
+        if not image.path.endswith(_KEPT):
+            _make(host, image)
+
+
+def _make(host: Host, image: Item) -> None:
+    kept = image.path[: -len(".efi")] + _KEPT
+    _move(host, image.path, kept)
+    try:
+        host.must_run(_command(host, image), f"make {image.path} with", _IMAGE_SECONDS)
+        _read_back(host, image)
+    except HostError:
+        _move(host, kept, image.path)
+        raise
+    host.must_run(("rm", "-f", "--", kept), "remove the previous image with")
+
+
+def _read_back(host: Host, image: Item) -> None:
+    wanted = (host.text(CMDLINE) or host.text(DEFAULT_CMDLINE)).split()
+    for item in items(host):
+        if item.path == image.path and item.options.split()[: len(wanted)] == wanted:
+            return
+    detail = f"kernel-install made no image with the words of {CMDLINE}, so the old image was put back"
+    raise HostError("write", image.path, None, detail)
+
+
+def _move(host: Host, path: str, to: str) -> None:
+    host.must_run(("mv", "-fT", "--", path, to), f"move {path} with")
+    host.must_run(("sync", "-f", "--", to), "write to the disk with")

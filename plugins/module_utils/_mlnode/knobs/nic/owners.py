@@ -10,19 +10,36 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
+from typing import Callable, Iterable, Iterator, Mapping, Sequence, Tuple, TypeVar
 
 from ...drivers.ethtool import words as ethtool_words
 from ...host.host import Host
+from ...linux import networkd
 from ...model.errors import HostError, paragraphs, printable
 from ...model.record import NamedTuple, dataclass, field, regex
+from ...model.setting import Boot, Value
+from ...topology import hardware
+from ..summary import grouped
 from . import owner_lines
 from .owner_lines import Known, Line, Target, source
 
-__all__ = ["Target", "Word", "advice", "interface_words", "means", "problems"]
+__all__ = [
+    "Other",
+    "Target",
+    "Word",
+    "advice",
+    "boot",
+    "interface_words",
+    "lines",
+    "means",
+    "notes",
+    "of_machine",
+    "problems",
+]
 
 T = TypeVar("T")
 
+_UNSURE = "; whether it takes effect here, a plain search does not resolve"
 LINK, NETWORKD, MANAGER = "systemd .link", "systemd-networkd", "NetworkManager"
 SCRIPTS, IFUPDOWN, NETPLAN = "network-scripts", "ifupdown", "netplan"
 
@@ -73,6 +90,10 @@ class Word(NamedTuple):
     sure: bool = True
 
 
+#: A NIC, and a line of another program's file
+Other = Tuple[str, Word]
+
+
 @dataclass(frozen=True)
 class _Search:
     """Interface → words, and errors of unreadable files."""
@@ -117,6 +138,41 @@ def interface_words(host: Host, targets: Sequence[Target]) -> Mapping[str, list[
 def problems(host: Host, targets: Sequence[Target]) -> list[str]:
     """Unreadable files, which may have more lines than of() returns."""
     return _search(host, targets).problems
+
+
+def of_machine(host: Host) -> list[Target]:
+    """All interfaces of this machine."""
+    return [Target(nic.name, nic.mac, nic.driver or "") for nic in hardware.topology(host).nics]
+
+
+def boot(host: Host, others: Iterable[Other], otherwise: Boot) -> Boot:
+    """The boot layer of a setting. others: lines with another value: such a program wins when it next raises
+    the interface. An unreadable file may have such a line."""
+    for label, word in others:
+        if word.sure:
+            source = f"{word.source} ({word.owner})"
+            return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
+    unread = problems(host, of_machine(host))
+    return otherwise._replace(value=Value(unreadable=unread[0])) if unread else otherwise
+
+
+def notes(others: Iterable[Other]) -> list[str]:
+    """Lines that may be for other interfaces."""
+    return grouped(
+        (f"{word.source} ({word.owner}) may set {word.value}", label)
+        for label, word in others
+        if not word.sure
+    )
+
+
+def lines(host: Host, files: Sequence[str]) -> list[str]:
+    """Lines for any interface that set one of these files or groups of files, such as `mtu` or `ring/`."""
+    return [
+        f"{word.source}: {interface} {word.file} {word.value} ({word.owner}){'' if word.sure else _UNSURE}"
+        for interface, words in interface_words(host, of_machine(host)).items()
+        for word in words
+        if any(word.file == file or (file.endswith("/") and word.file.startswith(file)) for file in files)
+    ]
 
 
 def means(word: Word, group: str, name: str) -> bool:
@@ -183,7 +239,13 @@ def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str
     lines = [line for path in paths for line in owner_lines.lines(search.text(path), path)]
     answers = {name: owner_lines.concerns(lines, search.targets[name]) for name in names}
     # The last one counts. networkd sets only the MTU.
-    last = {line[:2]: line for line in lines if owner != NETWORKD or line.key == "MTUBytes"}
+    last: dict[tuple[str, str], Line] = {}
+    for line in lines:
+        before = last.get((line.section, line.key))
+        if before is not None and line.value and owner_lines.file_of(line) in owner_lines.SETS:
+            line = line._replace(value=f"{before.value} {line.value}")
+        if owner != NETWORKD or line.key == "MTUBytes":
+            last[line.section, line.key] = line
     if paths[0].startswith(_MADE):
         owner = NETPLAN
         last = {
@@ -191,10 +253,21 @@ def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str
         }
     for name, answer in answers.items():
         for line in last.values() if answer is not False else ():
-            search.add([name], line, owner, answer is True)
+            known = _is_known(search, line)
+            if known is not False:
+                # NetworkManager sets priorities only with a flag for each kind, by a program of lldpad.
+                search.add([name], line, owner, bool(answer and known) and line.section != "dcb")
             if line.key == "ETHTOOL_OPTS":
                 _commands(search, line, name, [name], owner)
     return [name for name in names if answers[name]]
+
+
+def _is_known(search: _Search, line: Line) -> bool | None:
+    """False if this systemd ignores a line, as it is older than its option; None if its version is
+    unknown."""
+    since = owner_lines.SINCE.get(owner_lines.file_of(line), 0)
+    version = search.tried(lambda _what: networkd.version(search.host), "", None) if since else 0
+    return None if version is None else version >= since
 
 
 def _commands(search: _Search, line: Line, own: str, names: Iterable[str], owner: str) -> None:
@@ -204,7 +277,8 @@ def _commands(search: _Search, line: Line, own: str, names: Iterable[str], owner
 
 
 def _ifupdown(search: _Search) -> None:
-    for path in [_INTERFACES, *search.paths(f"{_INTERFACES}.d")]:
+    paths = [_INTERFACES]
+    for path in paths:  # It grows by the files that others name
         stanza = ""
         for number, text in enumerate(search.text(path).split("\n"), start=1):
             option, rest = [*text.strip().split(None, 1), "", ""][:2]
@@ -213,6 +287,7 @@ def _ifupdown(search: _Search) -> None:
                 stanza = [*rest.split(), ""][0]
             elif option.startswith(_ENDS):
                 stanza = ""
+                paths += [name for name in _sourced(search, option, rest) if name not in paths]
             elif option in (
                 "pre-up",
                 "up",
@@ -221,6 +296,17 @@ def _ifupdown(search: _Search) -> None:
                 _commands(search, line, stanza, search.targets, IFUPDOWN)
             elif stanza in search.targets:
                 search.add([stanza], line, IFUPDOWN)
+
+
+def _sourced(search: _Search, option: str, pattern: str) -> Sequence[str]:
+    """Files of `source` and `source-directory` in interfaces(5)."""
+    if not pattern or option not in ("source", "source-directory"):
+        return ()
+    pattern = f"{pattern.rstrip('/')}/*" if option == "source-directory" else pattern
+    absolute = pattern if pattern.startswith("/") else f"{_INTERFACES.rpartition('/')[0]}/{pattern}"
+    none: list[str] = []
+    matches = search.tried(search.host.matching, absolute, none)
+    return [path for path in matches if not path.rpartition("/")[2].startswith(".")]
 
 
 def _netplan(search: _Search) -> None:

@@ -187,8 +187,12 @@ def test_stanzas_of_ifupdown(started: Machine) -> None:
         INTERFACES,
         "auto eth0\nmtu 1\niface eth0 inet manual\n\tmtu\t9000\n  offload-tx_udp_tnl off\n# mtu 2\n"
         "  down ethtool -G eth0 rx 3\niface bond0 inet manual\n  mtu 4\n  post-up ethtool -G eth1 rx 5\n"
-        "  up ip link set $IFACE mtu 6\niface\nmtu 7\n",
+        "  up ip link set $IFACE mtu 6\niface\nmtu 7\n"
+        "source interfaces.d/*\nsource-directory /srv/net\nsource\n",
     )
+    started.put("/srv/net/c", "source /etc/network/interfaces\niface eth1 inet6 auto\nmtu 10\n")
+    started.put("/srv/net/.d", "iface eth1 inet6 auto\nmtu 11\n")
+    started.put("/etc/network/elsewhere/e", "iface eth1 inet6 auto\nmtu 12\n")
     started.put(f"{INTERFACES}.d/b", "iface eth1 inet manual\nhardware-dma-ring-tx 8\nauto eth0\nmtu 9\n")
     assert found(started) == [
         ("mtu", "9000", f"{INTERFACES}:4"),
@@ -197,7 +201,11 @@ def test_stanzas_of_ifupdown(started: Machine) -> None:
     assert found(started, ETH1) == [
         ("ring/rx", "5", f"{INTERFACES}:10"),
         ("ring/tx", "8", f"{INTERFACES}.d/b:2"),
+        ("mtu", "10", "/srv/net/c:3"),
     ]
+    started.unreadable["/srv/net"] = errno.EIO
+    started.forget()
+    assert "/srv/net: EIO" in nic_owners.problems(started, [ETH0])[0]
 
 
 # -- netplan -------------------------------------------------------------------------------

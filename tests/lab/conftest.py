@@ -138,6 +138,7 @@ debian12 = _fixture("debian12", "debian12")
 runtimes = _fixture("runtimes", "runtimes")
 baremetal_agent = _fixture("baremetal_agent", "baremetal", AGENT)
 cloud_agent = _fixture("cloud_agent", "cloud", AGENT)
+managers_agent = _fixture("managers_agent", "managers", AGENT)
 
 
 @pytest.fixture(scope="session")

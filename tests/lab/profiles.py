@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import acpi
 from .build import LabError, Part
-from .parts import ACPI, DISK, OLDER_DISK, RUNTIMES_DISK, TOOLS
+from .parts import ACPI, DISK, MANAGERS_DISK, OLDER_DISK, RUNTIMES_DISK, TOOLS
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,13 @@ _ALL = (
         guest_devices="up:igb rxe:igb",
         disk=RUNTIMES_DISK,
     ),
+    # NetworkManager, netplan and ifupdown beside systemd-networkd.
+    Profile(
+        "managers",
+        devices=nic(1, "igb", "pcie.0"),
+        guest_devices="up:igb netdevsim",
+        disk=MANAGERS_DISK,
+    ),
 )
 
 PROFILES = {profile.name: profile for profile in _ALL}
@@ -110,7 +117,7 @@ DEFAULT = ("baremetal", "epp", "boot", "cloud", "virtual", "peer")
 
 
 #: What they do with LONG=1 as well
-LONG = ("runtimes",)
+LONG = ("runtimes", "managers")
 
 
 def named(name: str) -> Profile:

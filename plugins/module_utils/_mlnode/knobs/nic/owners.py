@@ -63,9 +63,12 @@ _IFUP = ("/usr/sbin/ifup", "/sbin/ifup")
 _ENDS = ("auto", "allow-", "no-scripts", "mapping", "rename", "no-auto-down", "source")
 
 _YAML = ("/etc/netplan", "/run/netplan", "/usr/lib/netplan")
+_YAML_KEY = regex(r"\s*[\"']?([^\s\"':{]+)[\"']?\s*:")
 _KEY = regex(r"(?<![\w.-])(mtu|[a-z0-9-]+-offload)[\"']?\s*:\s*[\"']?(\w+)", re.ASCII)
 #: netplan's output at each boot, for the two programs that act on it: netplan(5)
 _MADE = ("/run/systemd/network/10-netplan-", "/run/NetworkManager/system-connections/netplan-")
+
+_FROM = " (made from /etc/netplan)"
 
 #: Files for the values of an interface, by the program that manages it
 _PLACES = {
@@ -248,9 +251,7 @@ def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str
             last[line.section, line.key] = line
     if paths[0].startswith(_MADE):
         owner = NETPLAN
-        last = {
-            key: line._replace(source=f"{line.source} (made from /etc/netplan)") for key, line in last.items()
-        }
+        last = {key: line._replace(source=line.source + _FROM) for key, line in last.items()}
     for name, answer in answers.items():
         for line in last.values() if answer is not False else ():
             known = _is_known(search, line)
@@ -310,20 +311,40 @@ def _sourced(search: _Search, option: str, pattern: str) -> Sequence[str]:
 
 
 def _netplan(search: _Search) -> None:
-    """Lines that netplan has not applied yet, as before its first run or after a change. Only netplan can
-    resolve their interfaces.
+    """The lines from which netplan has made others, and those that it has not applied yet, as before its
+    first run or after a change. Only netplan can resolve the interfaces of the latter.
     """
-    words = [word for entries in search.words.values() for word in entries if word.owner == NETPLAN]
-    made = {(word.file, word.value) for word in words}
     for path in search.paths(*_YAML, end=".yaml"):
         text = search.text(path)
         names = [name for name in search.targets if name in text or "match" in text]
+        above: list[tuple[int, str]] = []
         for number, raw in enumerate(text.split("\n"), start=1):
-            for key, value in _KEY.findall(re.split(r"(?:^|\s)#", raw)[0]):
+            plain = re.split(r"(?:^|\s)#", raw)[0]
+            above = [(column, key) for column, key in above if column < len(plain) - len(plain.lstrip())]
+            above += [(match.start(1), match[1]) for match in [_YAML_KEY.match(plain)] if match]
+            stanzas = {key for _column, key in above}
+            for key, value in _KEY.findall(plain):
                 line = Line("netplan", key, value, source(path, number))
-                file = owner_lines.file_of(line)
-                if (file, owner_lines.value_of(file, value)) not in made:
-                    search.add(names, line, NETPLAN, sure=False)
+                here = [name for name in names if name in stanzas]
+                made = _made(search, line, here or names)
+                left = [name for name in here if name not in made] if here or made else names
+                search.add(left, line, NETPLAN, sure=False)
+
+
+def _made(search: _Search, line: Line, names: Sequence[str]) -> set[str]:
+    """Interfaces for which netplan has made a line from this one; that line gets its place."""
+    file = owner_lines.file_of(line)
+    value = printable(owner_lines.value_of(file, line.value))
+    made = set()
+    for name in search.targets:
+        for place, word in enumerate(search.words.get(name, ())):
+            if (word.owner, word.file, word.value) == (NETPLAN, file, value) and word.sure:
+                made.add(name)
+                if name in names and not word.source.startswith(_YAML):
+                    search.words[name][place] = word._replace(
+                        source=f"{line.source}, {word.source[: -len(_FROM)]}"
+                    )
+    return made
 
 
 def advice(host: Host, targets: Sequence[Target]) -> list[str]:

@@ -215,8 +215,30 @@ def test_what_netplan_made_is_its_own(started: Machine) -> None:
     network = "/run/systemd/network/10-netplan-eth0.network"
     started.put(YAML, "network:\n  ethernets:\n    eth0: {mtu: 9000}\n")
     started.put(network, link("Name=eth0"))
-    (word,) = nic_owners.interface_words(started, [ETH0])["eth0"]
-    assert (word.owner, word.source, word.sure) == ("netplan", f"{network}:4 (made from /etc/netplan)", True)
+    assert found(started) == [("mtu", "9000", f"{YAML}:3, {network}:4")]
+    assert [word.owner for word in nic_owners.interface_words(started, [ETH0])["eth0"]] == ["netplan"]
+    started.put(YAML, "{}")
+    assert found(started) == [("mtu", "9000", f"{network}:4 (made from /etc/netplan)")]
+
+
+def test_the_line_of_an_interface_is_in_its_stanza(started: Machine) -> None:
+    started.put(
+        YAML,
+        "network:\n  ethernets:\n    eth1:\n      mtu: 9000\n    'eth0':\n      # mtu: 1\n"
+        "      mtu: 9000\n    other:\n      match: {name: 'x*'}\n      mtu: 9000\n",
+    )
+    for name in ("eth0", "eth1"):
+        started.put(f"/run/systemd/network/10-netplan-{name}.network", link(f"Name={name}"))
+    made = "/run/systemd/network/10-netplan-{}.network:4"
+    assert found(started) == [("mtu", "9000", f"{YAML}:7, {made.format('eth0')}")]
+    assert found(started, ETH1) == [("mtu", "9000", f"{YAML}:4, {made.format('eth1')}")]
+    # After a change without netplan's next run.
+    started.put(YAML, "network:\n  ethernets:\n    eth0:\n      mtu: 1500\n    eth1: {}\n")
+    assert found(started) == [
+        ("mtu", "9000", f"{made.format('eth0')} (made from /etc/netplan)"),
+        ("mtu", "1500", f"{YAML}:4?"),
+    ]
+    assert len(found(started, ETH1)) == 1
 
 
 @cases.table

@@ -139,6 +139,7 @@ runtimes = _fixture("runtimes", "runtimes")
 uefi = _fixture("uefi", "uefi")
 baremetal_agent = _fixture("baremetal_agent", "baremetal", AGENT)
 cloud_agent = _fixture("cloud_agent", "cloud", AGENT)
+managers_agent = _fixture("managers_agent", "managers", AGENT)
 
 
 @pytest.fixture(scope="session")

@@ -314,6 +314,13 @@ class Machine:
             self._qmp("cont")
             self._paused = False
 
+    def pcie_error(self, device: str, error: str) -> None:
+        """Have a PCIe port report an error, by QEMU's name of it, from which the kernel recovers."""
+        words = f"pcie_aer_inject_error {device} {error}"
+        answer = self._qmp("human-monitor-command", {"command-line": words})
+        if not answer.startswith("OK "):
+            raise LabError(f"{self.profile.name}: {words}: {answer}")
+
     def _monitor(self, command: str) -> None:
         answer = self._qmp("human-monitor-command", {"command-line": command})
         if answer:

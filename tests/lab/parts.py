@@ -26,6 +26,8 @@ RUNTIME_PACKAGES = (
     "podman,crun,netavark,nftables,docker.io,docker-cli,containerd,iptables,"
     "slurmctld,slurmd,slurm-client,munge"
 )
+#: Programs that manage networks; systemd-networkd is in every guest
+MANAGER_PACKAGES = "network-manager,netplan.io,ifupdown"
 
 #: Where the partition begins: room for GRUB before it
 _OFFSET = 1 << 20
@@ -114,6 +116,15 @@ def make_runtimes(job: Job) -> None:
         job,
         f"--essential-hook={_INITRD}",
         '--customize-hook=chroot "$1" systemctl disable slurmctld slurmd munge',
+    )
+
+
+def make_managers(job: Job) -> None:
+    # A test starts the one that it is about.
+    bootstrap(
+        job,
+        f"--essential-hook={_INITRD}",
+        '--customize-hook=chroot "$1" systemctl disable NetworkManager NetworkManager-wait-online networking',
     )
 
 
@@ -319,9 +330,14 @@ def guest_part(suite: str) -> Part:
 TOOLS = root_part("tools", NEWEST, TOOLS_PACKAGES)
 WORKSHOP = root_part("workshop", NEWEST, WORKSHOP_PACKAGES)
 ACPI = Part("acpi", (make_acpi,), sources=("acpi.py",), needs=(TOOLS,))
-NETDEVSIM = Part(
-    "netdevsim", (make_netdevsim, _in_workshop), sources=("netdevsim",), needs=(WORKSHOP, guest_part(NEWEST))
-)
+
+
+def netdevsim_part(guest: Part, kind: str = "") -> Part:
+    recipe = (make_netdevsim, _in_workshop)
+    return Part(f"netdevsim{kind}", recipe, sources=("netdevsim",), needs=(WORKSHOP, guest))
+
+
+NETDEVSIM = netdevsim_part(guest_part(NEWEST))
 
 
 def disk_part(suite: str, *modules: Part, guest: Part | None = None, kind: str = "") -> Part:
@@ -342,3 +358,9 @@ RUNTIMES = Part(
     (NEWEST, f"{GUEST_PACKAGES},{RUNTIME_PACKAGES}", _INITRD),
 )
 RUNTIMES_DISK = disk_part(NEWEST, guest=RUNTIMES, kind="-runtimes")
+MANAGERS = Part(
+    f"guest-{NEWEST}-managers",
+    (make_managers, bootstrap),
+    (NEWEST, f"{GUEST_PACKAGES},{MANAGER_PACKAGES}", _INITRD),
+)
+MANAGERS_DISK = disk_part(NEWEST, netdevsim_part(MANAGERS, "-managers"), guest=MANAGERS, kind="-managers")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from . import acpi
 from .build import LabError, Part
-from .parts import ACPI, DISK, OLDER_DISK, RUNTIMES_DISK, TOOLS
+from .parts import ACPI, DISK, MANAGERS_DISK, OLDER_DISK, RUNTIMES_DISK, TOOLS
 from .uefi import FIRMWARE, UEFI_DISK
 
 
@@ -104,6 +104,13 @@ _ALL = (
     ),
     # What -bios starts keeps no variables: the firmware takes the loader at the path for removable disks.
     Profile("uefi", grub=True, devices=("-bios", f"{UEFI_DISK.path}/{FIRMWARE}"), disk=UEFI_DISK),
+    # NetworkManager, netplan and ifupdown beside systemd-networkd.
+    Profile(
+        "managers",
+        devices=nic(1, "igb", "pcie.0"),
+        guest_devices="up:igb netdevsim",
+        disk=MANAGERS_DISK,
+    ),
 )
 
 PROFILES = {profile.name: profile for profile in _ALL}
@@ -113,7 +120,7 @@ DEFAULT = ("baremetal", "epp", "boot", "cloud", "virtual", "peer")
 
 
 #: What they do with LONG=1 as well
-LONG = ("runtimes", "uefi")
+LONG = ("runtimes", "uefi", "managers")
 
 
 def named(name: str) -> Profile:

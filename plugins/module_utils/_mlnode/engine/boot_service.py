@@ -375,7 +375,9 @@ def _as_loaded(name: str, properties: Properties, installed: Unit) -> list[Fault
     if state != "loaded":
         return [Fault(f"systemd cannot load {name} ({state})", f"see systemctl status {name}", theirs=True)]
     commands = properties.get("ExecStart", ())
-    wanted = [line.value.lstrip(_PREFIXES) for line in installed.counting("[Service]", "ExecStart")]
+    # systemd shows words without their quotes.
+    lines = installed.counting("[Service]", "ExecStart")
+    wanted = [line.value.lstrip(_PREFIXES).replace("'", "") for line in lines]
     if commands and not all(any(f"argv[]={command} ;" in text for text in commands) for command in wanted):
         return [
             Fault(f"systemd would run {commands[0]} for {name}", f"see systemctl cat {name}", theirs=True)

@@ -152,10 +152,19 @@ ExecStart=%s
 TimeoutStartSec=420
 """
 
+#: The interrupts that drivers have requested, each with its name, and a file for an earlier list
+_REQUESTED, _SEEN = "echo /proc/irq/*/*/", "/run/mlnode-nic/irqs"
+_WAIT = (
+    "for second in 1 2 3 4 5 6 7 8 9 10; do sleep 1; "
+    f'[ "$$({_REQUESTED})" = "$$(cat {_SEEN})" ] || exec touch {NIC_FLAG}; done'
+)
+
 # A driver that renews its queues causes an event for each: the second lets it finish. The flag is removed
 # before the run: a change during the run raises it again, and the path unit starts the service once more.
-# Many drivers request interrupts when the interface is raised, without any event: hence a second run
-# when the configuration of the network has had ten seconds, and one after the network is up at boot.
+# Many drivers request interrupts when the interface is raised, without any event. So ten seconds follow in
+# which a new list of requested interrupts ends the wait, and raises the flag for interfaces that come later.
+# They end with a second run, as the configuration of the network may have set an MTU in them; one more run
+# is after the network is up at boot. systemd makes $ of $$, and removes the folder.
 # Without a condition: an unmet condition would keep the flag, and the unit would be started endlessly.
 # The time is for the lock, twice, as another process may be writing the boot loader's menu.
 NIC_UNIT = f"""\
@@ -166,10 +175,12 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=oneshot
+RuntimeDirectory=mlnode-nic
 ExecStartPre=+/bin/sleep 1
 ExecStartPre=+/bin/rm -f {NIC_FLAG}
+ExecStartPre=+/bin/sh -c '{_REQUESTED} >{_SEEN}'
 ExecStart={AGENT_COMMAND} apply --nics
-ExecStart=+/bin/sleep 10
+ExecStart=+/bin/sh -c '{_WAIT}'
 ExecStart={AGENT_COMMAND} apply --nics
 SuccessExitStatus=3
 TimeoutStartSec=780
@@ -269,12 +280,16 @@ TimeoutStartSec=480
 {_PULL_SANDBOX}"""
 
 # Interfaces without hardware come and go with every container. A flag that is already up needs no program. An
-# RDMA driver may be loaded after the interface, or alone again, and then has its defaults.
+# RDMA driver may be loaded after the interface, or alone again, and then has its defaults. A NIC that has
+# recovered from a PCIe error was reset by its driver (drivers/pci/pci-driver.c: pci_uevent_ers).
+_RAISE = f"/bin/touch {NIC_FLAG}"
 UDEV = f"""\
 # A NIC or RDMA device that arrives, or changes its queues, gets its declared settings (mlnode.tuning).
 TEST=="{NIC_FLAG}", GOTO="mlnode_end"
-ACTION=="add", SUBSYSTEM=="net|infiniband", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
-ACTION=="add|remove", SUBSYSTEM=="queues", SUBSYSTEMS=="pci|vmbus|xen", RUN+="/bin/touch {NIC_FLAG}"
+DEVPATH=="/devices/virtual/*", GOTO="mlnode_end"
+ACTION=="add", SUBSYSTEM=="net|infiniband", RUN+="{_RAISE}"
+ACTION=="add|remove", SUBSYSTEM=="queues", RUN+="{_RAISE}"
+SUBSYSTEM=="pci", ENV{{ERROR_EVENT}}=="SUCCESSFUL_RECOVERY", ATTR{{class}}=="0x02*", RUN+="{_RAISE}"
 LABEL="mlnode_end"
 """
 

@@ -155,7 +155,7 @@ def runs(host: Host) -> bool:
     )
 
 
-def _version(host: Host) -> int | None:
+def version(host: Host) -> int | None:
     """The version of systemd; None if it is unknown. Raises HostError."""
     return host.once("version of systemd", lambda: _read_version(host), of_files=True)
 
@@ -175,10 +175,10 @@ def _configuration(host: Host) -> Sequence[Line]:
 
 
 def _of_all(host: Host, file: str) -> Found | None:
-    version = _version(host)
-    for line in reversed(_configuration(host) if version is None or version >= _ONCE_UNTIL else ()):
+    systemd = version(host)
+    for line in reversed(_configuration(host) if systemd is None or systemd >= _ONCE_UNTIL else ()):
         if file in _GLOBAL.get(line.key, ()) and line.value.lower() in BOOLEAN:
-            return Found(line, BOOLEAN[line.value.lower()], version is not None, at_start=True)
+            return Found(line, BOOLEAN[line.value.lower()], systemd is not None, at_start=True)
     return _once(host, file.replace("/all/", "/*/").replace("/default/", "/*/"))
 
 
@@ -186,13 +186,13 @@ def _once(host: Host, file: str) -> Found | None:
     """The line of an interface that sets the whole machine. file: with * for an interface."""
     if file not in _ONCE_GLOBAL:
         return None
-    version = _version(host)
+    systemd = version(host)
     family, pattern = _ONCE_GLOBAL[file]
     options = {_MASQUERADE: _ALSO[pattern][_MASQUERADE]}
-    if version is None or version < _ONCE_UNTIL:
+    if systemd is None or systemd < _ONCE_UNTIL:
         options[_ONCE] = {**BOOLEAN, family: "1"}
     settings = [
-        Found(line, "1", network.sure and version not in (None, _ONCE_UNTIL))
+        Found(line, "1", network.sure and systemd not in (None, _ONCE_UNTIL))
         for name in host.names("/sys/class/net")
         for network in _of_name(host, name)
         for option, words in options.items()
@@ -209,7 +209,7 @@ def _of_interface(host: Host, file: str, name: str) -> Found | None:
     options = {option: words for option, (pattern, words) in _OPTIONS.items() if pattern == file}
     options.update(_ALSO.get(file, {}))
     for option in {*options} & {*_SINCE}:
-        if (_version(host) or _SINCE[option]) < _SINCE[option]:
+        if (version(host) or _SINCE[option]) < _SINCE[option]:
             del options[option]
     for network in networks:
         for option, words in options.items():
@@ -237,7 +237,7 @@ def _of_configuration(host: Host, file: str) -> Found | None:
     """The line of networkd.conf for interfaces without an own option."""
     option = _OF_EACH.get(file, "")
     words = _OPTIONS[option][1] if option else {}
-    known = option not in _SINCE or (_version(host) or _SINCE[option]) >= _SINCE[option]
+    known = option not in _SINCE or (version(host) or _SINCE[option]) >= _SINCE[option]
     for line in reversed(_configuration(host) if option and known else ()):
         if line.key == option and line.value.lower() in words:
             return Found(line, words[line.value.lower()], _is_certain(host, option))
@@ -246,7 +246,7 @@ def _of_configuration(host: Host, file: str) -> Found | None:
 
 def _is_certain(host: Host, option: str) -> bool:
     """False for an option that this systemd may lack, as its version is unknown."""
-    return option not in _SINCE or _version(host) is not None
+    return option not in _SINCE or version(host) is not None
 
 
 def _unsaid(network: _Network, file: str) -> Found | None:

@@ -20,11 +20,12 @@ from ...model.setting import BootFile, Reading, Setting, Value
 from ...topology import hardware
 from ...topology.model import Topology
 from .. import rules
+from ..nic import owners
 from ..nics import ports
 from ..nics import rules as nic_rules
 from ..nics.ports import Port
 from ..summary import Files, Summary, grouped
-from . import files, irqbalance, plan
+from . import files, irqbalance, link_files, plan
 from . import parse as irq_parse
 from . import schema as own
 from .parse import RuleSetting
@@ -53,7 +54,24 @@ def _read_rule(setting: RuleSetting, flows: int, context: Context) -> Reading:
     ]
     if setting.topic == "irq":
         files.follow(context.host, all_files)
-    return _noted(_assembled(setting, all_files, flows, context), selected.note)
+    reading = _owned(_assembled(setting, all_files, flows, context), setting, movable, all_files, context)
+    return _noted(reading, selected.note)
+
+
+def _owned(
+    reading: Reading,
+    setting: RuleSetting,
+    movable: Sequence[Port],
+    all_files: Sequence[Files],
+    context: Context,
+) -> Reading:
+    """The reading with lines of other programs, which win when they next place the same."""
+    if setting.topic not in link_files.FILES or not reading.parts:
+        return reading
+    machine = hardware.topology(context.host)
+    others = link_files.others(context.host, machine, setting.topic, movable, all_files)
+    boot = owners.boot(context.host, others, reading.boot)
+    return _noted(reading._replace(boot=boot), "; ".join(owners.notes(others)))
 
 
 def _pools(setting: RuleSetting, machine: Topology, context: Context) -> Mapping[str, plan.Pool]:
@@ -230,7 +248,11 @@ class IrqKind(rules.RuleKind):
         if key == irq_parse.BALANCE_KEY:
             return irqbalance.boot_sources(host)
         words = Facts(host).command_line("irqaffinity")
-        return [f"/proc/cmdline: irqaffinity={word}" for word in words]
+        topic = [*key.split("."), "irq"][2]
+        files = {"irq": ("irq/",), "rps": ("rps/",)}.get(topic, ())
+        lines = owners.lines(host, files)
+        lines += owners.problems(host, owners.of_machine(host)) if files else ()
+        return [*(f"/proc/cmdline: irqaffinity={word}" for word in words), *lines]
 
     def option(self, key: str) -> Option:
         """Option of a key. Keys without a third word set the interrupts themselves."""

@@ -9,15 +9,14 @@ re-applies the rules at boot and when a NIC appears.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence, Tuple
+from typing import Any, Mapping, Sequence
 
 from ...drivers import ethtool
 from ...engine.kind import Context, Facts, Row
 from ...host.host import Host, Mounts
 from ...model.schema import Checked
-from ...model.setting import EXACTLY, Boot, KnobFile, Reading, Setting, Value, Write
+from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Write
 from ...model.values import reaches, same
-from ...topology import hardware
 from .. import rules
 from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
@@ -29,11 +28,6 @@ from . import parse as nic_parse
 from . import schema as own
 from .guards import Guards
 from .parse import NicSetting
-
-#: A NIC, and a line of another program's file
-_Other = Tuple[str, owners.Word]
-_UNSURE = "; whether it is for this interface, a plain search does not resolve"
-
 
 # -- one setting ---------------------------------------------------------------------------
 
@@ -76,23 +70,12 @@ def _guarded(files: Files, setting: NicSetting, guards: Guards) -> Files:
     return files
 
 
-# -- the boot layer ------------------------------------------------------------------------
+# -- other owners --------------------------------------------------------------------------
 
 
-def _boot(setting: NicSetting, want: str, others: Sequence[_Other], context: Context) -> Boot:
-    """The agent's, unless a file of another program has another value for one of these NICs: it wins when
-    that program next raises the interface.
-    """
-    for label, word in others:
-        if word.sure:
-            source = f"{word.source} ({word.owner})"
-            return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
-    return context.boot_by_agent(setting, want)
-
-
-def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list[_Other]:
+def _others(setting: NicSetting, all_files: Sequence[Files], host: Host) -> list[owners.Other]:
     """Lines with another value than the wanted one, each with its NIC."""
-    words = owners.interface_words(host, _all_interfaces(host))
+    words = owners.interface_words(host, owners.of_machine(host))
     lines = (
         (device.label, word)
         for device in all_files
@@ -117,10 +100,6 @@ def _number(host: Host, word: owners.Word, part: KnobFile) -> str:
         return word.value
     folder, _slash, name = part.path.rpartition("/")
     return host.value(f"{folder}/max/{name}").text or word.value
-
-
-def _all_interfaces(host: Host) -> list[owners.Target]:
-    return [owners.Target(nic.name, nic.mac, nic.driver or "") for nic in hardware.topology(host).nics]
 
 
 def _undone_together(readings: Sequence[Reading]) -> list[Reading]:
@@ -166,14 +145,9 @@ class NicKind(nic_rules.NicKind):
         ]
         row = Summary(all_files)
         others = _others(setting, all_files, context.host)
-        boot = _boot(setting, row.want, others, context)
+        boot = owners.boot(host, others, context.boot_by_agent(setting, row.want))
         notes = [*grouped((note, device.label) for device in all_files for note in device.notes), *row.notes]
-        maybe = [
-            (f"{word.source} ({word.owner}) may set {word.value}", label)
-            for label, word in others
-            if not word.sure
-        ]
-        notes += grouped(maybe)
+        notes += owners.notes(others)
         reading = row.reading(setting.path, boot, context.origins, [*notes, targets.found.note])
         return reading._replace(lowers=_lowers(setting, reading))
 
@@ -194,16 +168,9 @@ class NicKind(nic_rules.NicKind):
         NICs.
         """
         _kind, _rule, group, *names = key.split(".")
-        here = _all_interfaces(host)
-        lines = [
-            f"{word.source}: {interface} {word.file} {word.value} ({word.owner})"
-            f"{'' if word.sure else _UNSURE}"
-            for interface, words in owners.interface_words(host, here).items()
-            for word in words
-            if word.file in (group, f"{group}/{'.'.join(names)}")
-            or (not names and word.file.startswith(f"{group}/"))
-        ]
-        return [*lines, *owners.problems(host, here), *owners.advice(host, here)]
+        here = owners.of_machine(host)
+        files = (f"{group}/{'.'.join(names)}",) if names else (group, f"{group}/")
+        return [*owners.lines(host, files), *owners.problems(host, here), *owners.advice(host, here)]
 
 
 kind = NicKind()

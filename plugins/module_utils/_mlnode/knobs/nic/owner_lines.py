@@ -64,8 +64,15 @@ ScatterGather=feature/tx-scatter-gather ScatterGatherFragmentList=feature/tx-sca
 TCPECNSegmentationOffload=feature/tx-tcp-ecn-segmentation
 TCPMangleIdSegmentationOffload=feature/tx-tcp-mangleid-segmentation
 GenericReceiveOffloadList=feature/rx-gro-list GenericReceiveOffloadUDPForwarding=feature/rx-udp-gro-forwarding
+ReceivePacketSteeringCPUMask=rps/cpus IRQAffinityPolicy=irq/policy IRQAffinity=irq/cpus
+IRQAffinityNUMA=irq/nodes
 """
 _LINK: Mapping[str, str] = dict(pair.split("=") for pair in _SYSTEMD.split())
+#: Files of newer options → first version of systemd with them. The pull request of IRQAffinityPolicy= was
+#: merged in 2026, after release 259.
+SINCE = {"rps/cpus": 256, **dict.fromkeys(("irq/policy", "irq/cpus", "irq/nodes"), 260)}
+#: Lists of CPUs or nodes, to which each further line adds (config_parse_cpu_set)
+SETS = ("rps/cpus", "irq/cpus", "irq/nodes")
 #: RxCoalesceIrqSec is coalesce/rx-usecs-irq, TxMaxCoalescedFrames is coalesce/tx-frames
 _COALESCE = regex(r"(Rx|Tx)(?:Max)?Coalesced?(Irq|Low|High)?(Sec|Frames)\Z")
 #: netplan-yaml(5) has some of these words as well: receive-checksum-offload
@@ -76,6 +83,9 @@ _KEYS = {
     **dict.fromkeys((*_MTU, ("netplan", "mtu")), "mtu"),
     ("link", "tx-queue-length"): "tx_queue_len",
     ("ethtool", "fec-mode"): "fec/encoding",
+    ("dcb", "priority-flow-control"): "dcb/pfc",
+    ("dcb", "priority-group-bandwidth"): "dcb/ets",
+    ("dcb", "priority-traffic-class"): "dcb/ets",
 }
 #: Options of NetworkManager's [ethtool], and of Debian's package ethtool in interfaces(5): group and field
 _OPTION = regex(
@@ -129,6 +139,11 @@ def value_of(file: str, text: str, key: str = "") -> str:
     if file == "fec/encoding":  # Bits as in libnm-core, NMSettingEthtoolFecMode
         mask = values.number(text)
         return text.lower() if mask is None else ethtool_words.fec(mask) if 1 < mask < 1 << 32 else ""
+    if file in SETS:  # As in cpulist.parse(); `disable` is an empty mask
+        return ",".join(re.split(r"[\s,]+", text.strip())) if text != "disable" else "off"
+    if file == "dcb/pfc":  # A flag for each priority, as in dcb(8): the enabled ones
+        flags = re.split(r"[,;]", text.strip(" ;"))
+        return ",".join(str(place) for place, flag in enumerate(flags) if flag.strip() == "1") or "none"
     size, span = _SIZE.match(text), _SPAN.match(text)
     if size and file == "mtu":
         return str(int(size[1]) << 10 * " KMG".index(size[2]))

@@ -10,19 +10,36 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
+from typing import Callable, Iterable, Iterator, Mapping, Sequence, Tuple, TypeVar
 
 from ...drivers.ethtool import words as ethtool_words
 from ...host.host import Host
+from ...linux import networkd
 from ...model.errors import HostError, paragraphs, printable
 from ...model.record import NamedTuple, dataclass, field, regex
+from ...model.setting import Boot, Value
+from ...topology import hardware
+from ..summary import grouped
 from . import owner_lines
 from .owner_lines import Known, Line, Target, source
 
-__all__ = ["Target", "Word", "advice", "interface_words", "means", "problems"]
+__all__ = [
+    "Other",
+    "Target",
+    "Word",
+    "advice",
+    "boot",
+    "interface_words",
+    "lines",
+    "means",
+    "notes",
+    "of_machine",
+    "problems",
+]
 
 T = TypeVar("T")
 
+_UNSURE = "; whether it takes effect here, a plain search does not resolve"
 LINK, NETWORKD, MANAGER = "systemd .link", "systemd-networkd", "NetworkManager"
 SCRIPTS, IFUPDOWN, NETPLAN = "network-scripts", "ifupdown", "netplan"
 
@@ -46,9 +63,12 @@ _IFUP = ("/usr/sbin/ifup", "/sbin/ifup")
 _ENDS = ("auto", "allow-", "no-scripts", "mapping", "rename", "no-auto-down", "source")
 
 _YAML = ("/etc/netplan", "/run/netplan", "/usr/lib/netplan")
+_YAML_KEY = regex(r"\s*[\"']?([^\s\"':{]+)[\"']?\s*:")
 _KEY = regex(r"(?<![\w.-])(mtu|[a-z0-9-]+-offload)[\"']?\s*:\s*[\"']?(\w+)", re.ASCII)
 #: netplan's output at each boot, for the two programs that act on it: netplan(5)
 _MADE = ("/run/systemd/network/10-netplan-", "/run/NetworkManager/system-connections/netplan-")
+
+_FROM = " (made from /etc/netplan)"
 
 #: Files for the values of an interface, by the program that manages it
 _PLACES = {
@@ -71,6 +91,10 @@ class Word(NamedTuple):
     source: str
     owner: str
     sure: bool = True
+
+
+#: A NIC, and a line of another program's file
+Other = Tuple[str, Word]
 
 
 @dataclass(frozen=True)
@@ -117,6 +141,41 @@ def interface_words(host: Host, targets: Sequence[Target]) -> Mapping[str, list[
 def problems(host: Host, targets: Sequence[Target]) -> list[str]:
     """Unreadable files, which may have more lines than of() returns."""
     return _search(host, targets).problems
+
+
+def of_machine(host: Host) -> list[Target]:
+    """All interfaces of this machine."""
+    return [Target(nic.name, nic.mac, nic.driver or "") for nic in hardware.topology(host).nics]
+
+
+def boot(host: Host, others: Iterable[Other], otherwise: Boot) -> Boot:
+    """The boot layer of a setting. others: lines with another value: such a program wins when it next raises
+    the interface. An unreadable file may have such a line."""
+    for label, word in others:
+        if word.sure:
+            source = f"{word.source} ({word.owner})"
+            return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
+    unread = problems(host, of_machine(host))
+    return otherwise._replace(value=Value(unreadable=unread[0])) if unread else otherwise
+
+
+def notes(others: Iterable[Other]) -> list[str]:
+    """Lines that may be for other interfaces."""
+    return grouped(
+        (f"{word.source} ({word.owner}) may set {word.value}", label)
+        for label, word in others
+        if not word.sure
+    )
+
+
+def lines(host: Host, files: Sequence[str]) -> list[str]:
+    """Lines for any interface that set one of these files or groups of files, such as `mtu` or `ring/`."""
+    return [
+        f"{word.source}: {interface} {word.file} {word.value} ({word.owner}){'' if word.sure else _UNSURE}"
+        for interface, words in interface_words(host, of_machine(host)).items()
+        for word in words
+        if any(word.file == file or (file.endswith("/") and word.file.startswith(file)) for file in files)
+    ]
 
 
 def means(word: Word, group: str, name: str) -> bool:
@@ -183,18 +242,33 @@ def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str
     lines = [line for path in paths for line in owner_lines.lines(search.text(path), path)]
     answers = {name: owner_lines.concerns(lines, search.targets[name]) for name in names}
     # The last one counts. networkd sets only the MTU.
-    last = {line[:2]: line for line in lines if owner != NETWORKD or line.key == "MTUBytes"}
+    last: dict[tuple[str, str], Line] = {}
+    for line in lines:
+        before = last.get((line.section, line.key))
+        if before is not None and line.value and owner_lines.file_of(line) in owner_lines.SETS:
+            line = line._replace(value=f"{before.value} {line.value}")
+        if owner != NETWORKD or line.key == "MTUBytes":
+            last[line.section, line.key] = line
     if paths[0].startswith(_MADE):
         owner = NETPLAN
-        last = {
-            key: line._replace(source=f"{line.source} (made from /etc/netplan)") for key, line in last.items()
-        }
+        last = {key: line._replace(source=line.source + _FROM) for key, line in last.items()}
     for name, answer in answers.items():
         for line in last.values() if answer is not False else ():
-            search.add([name], line, owner, answer is True)
+            known = _is_known(search, line)
+            if known is not False:
+                # NetworkManager sets priorities only with a flag for each kind, by a program of lldpad.
+                search.add([name], line, owner, bool(answer and known) and line.section != "dcb")
             if line.key == "ETHTOOL_OPTS":
                 _commands(search, line, name, [name], owner)
     return [name for name in names if answers[name]]
+
+
+def _is_known(search: _Search, line: Line) -> bool | None:
+    """False if this systemd ignores a line, as it is older than its option; None if its version is
+    unknown."""
+    since = owner_lines.SINCE.get(owner_lines.file_of(line), 0)
+    version = search.tried(lambda _what: networkd.version(search.host), "", None) if since else 0
+    return None if version is None else version >= since
 
 
 def _commands(search: _Search, line: Line, own: str, names: Iterable[str], owner: str) -> None:
@@ -204,7 +278,8 @@ def _commands(search: _Search, line: Line, own: str, names: Iterable[str], owner
 
 
 def _ifupdown(search: _Search) -> None:
-    for path in [_INTERFACES, *search.paths(f"{_INTERFACES}.d")]:
+    paths = [_INTERFACES]
+    for path in paths:  # It grows by the files that others name
         stanza = ""
         for number, text in enumerate(search.text(path).split("\n"), start=1):
             option, rest = [*text.strip().split(None, 1), "", ""][:2]
@@ -213,6 +288,7 @@ def _ifupdown(search: _Search) -> None:
                 stanza = [*rest.split(), ""][0]
             elif option.startswith(_ENDS):
                 stanza = ""
+                paths += [name for name in _sourced(search, option, rest) if name not in paths]
             elif option in (
                 "pre-up",
                 "up",
@@ -223,21 +299,52 @@ def _ifupdown(search: _Search) -> None:
                 search.add([stanza], line, IFUPDOWN)
 
 
+def _sourced(search: _Search, option: str, pattern: str) -> Sequence[str]:
+    """Files of `source` and `source-directory` in interfaces(5)."""
+    if not pattern or option not in ("source", "source-directory"):
+        return ()
+    pattern = f"{pattern.rstrip('/')}/*" if option == "source-directory" else pattern
+    absolute = pattern if pattern.startswith("/") else f"{_INTERFACES.rpartition('/')[0]}/{pattern}"
+    none: list[str] = []
+    matches = search.tried(search.host.matching, absolute, none)
+    return [path for path in matches if not path.rpartition("/")[2].startswith(".")]
+
+
 def _netplan(search: _Search) -> None:
-    """Lines that netplan has not applied yet, as before its first run or after a change. Only netplan can
-    resolve their interfaces.
+    """The lines from which netplan has made others, and those that it has not applied yet, as before its
+    first run or after a change. Only netplan can resolve the interfaces of the latter.
     """
-    words = [word for entries in search.words.values() for word in entries if word.owner == NETPLAN]
-    made = {(word.file, word.value) for word in words}
     for path in search.paths(*_YAML, end=".yaml"):
         text = search.text(path)
         names = [name for name in search.targets if name in text or "match" in text]
+        above: list[tuple[int, str]] = []
         for number, raw in enumerate(text.split("\n"), start=1):
-            for key, value in _KEY.findall(re.split(r"(?:^|\s)#", raw)[0]):
+            plain = re.split(r"(?:^|\s)#", raw)[0]
+            above = [(column, key) for column, key in above if column < len(plain) - len(plain.lstrip())]
+            above += [(match.start(1), match[1]) for match in [_YAML_KEY.match(plain)] if match]
+            stanzas = {key for _column, key in above}
+            for key, value in _KEY.findall(plain):
                 line = Line("netplan", key, value, source(path, number))
-                file = owner_lines.file_of(line)
-                if (file, owner_lines.value_of(file, value)) not in made:
-                    search.add(names, line, NETPLAN, sure=False)
+                here = [name for name in names if name in stanzas]
+                made = _made(search, line, here or names)
+                left = [name for name in here if name not in made] if here or made else names
+                search.add(left, line, NETPLAN, sure=False)
+
+
+def _made(search: _Search, line: Line, names: Sequence[str]) -> set[str]:
+    """Interfaces for which netplan has made a line from this one; that line gets its place."""
+    file = owner_lines.file_of(line)
+    value = printable(owner_lines.value_of(file, line.value))
+    made = set()
+    for name in search.targets:
+        for place, word in enumerate(search.words.get(name, ())):
+            if (word.owner, word.file, word.value) == (NETPLAN, file, value) and word.sure:
+                made.add(name)
+                if name in names and not word.source.startswith(_YAML):
+                    search.words[name][place] = word._replace(
+                        source=f"{line.source}, {word.source[: -len(_FROM)]}"
+                    )
+    return made
 
 
 def advice(host: Host, targets: Sequence[Target]) -> list[str]:

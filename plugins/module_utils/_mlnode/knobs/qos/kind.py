@@ -18,6 +18,7 @@ from ...host.host import Host
 from ...model.errors import HostError
 from ...model.schema import Checked, Option
 from ...model.setting import KnobFile, Reading, Setting
+from ..nic import owners
 from ..nic import parse as nic_parse
 from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
@@ -52,6 +53,26 @@ def _contradicted(setting: QosSetting, all_files: Sequence[Files], host: Host) -
     for device in all_files:
         if device.label in pausing:
             yield f"{device.label}: {pausing[device.label]} wants global pause on: remove one of the two"
+
+
+#: Setting → the group of an owner's line, see nic/owner_lines.py
+_OWNED = {"global_pause": "pause", "pfc": "dcb", "ets": "dcb"}
+
+
+def _others(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[owners.Other]:
+    """Lines of other programs with another value."""
+    words = owners.interface_words(host, owners.of_machine(host)) if setting.group in _OWNED else {}
+    return [
+        (device.label, word)
+        for device in all_files
+        for part in device.parts
+        for word in words.get(device.label, ())
+        if word.file == f"{_OWNED[setting.group]}/{_file(setting, part)}" and word.value != part.want
+    ]
+
+
+def _file(setting: QosSetting, part: KnobFile) -> str:
+    return part.path.rpartition("/")[2] if setting.group == "global_pause" else setting.group
 
 
 def _notes(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[str]:
@@ -166,16 +187,20 @@ class QosKind(NicKind):
             for target in targets.targets
         ]
         row = Summary(all_files, _text)
+        others = _others(host, setting, all_files)
+        boot = context.boot_by_agent(setting, row.want)
+        boot = owners.boot(host, others, boot) if setting.group in _OWNED else boot
         notes = [
             *row.notes,
             *grouped((note, device.label) for device in all_files for note in device.notes),
             *_remarks(host, setting, all_files),
             *_notes(host, setting, all_files),
+            *owners.notes(others),
             targets.found.note,
         ]
         reading = row.reading(
             setting.path,
-            context.boot_by_agent(setting, row.want),
+            boot,
             context.origins,
             notes,
             _contradicted(setting, all_files, host),
@@ -207,7 +232,11 @@ class QosKind(NicKind):
         return {"commands": qos_switch.commands(host, rows), "switch": qos_switch.words(rows)}
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
-        return _lldpad(host)
+        """Other sources that set the value for any NIC at boot, and unreadable files."""
+        group = _OWNED.get(key.rpartition(".")[2], "")
+        lines = owners.lines(host, [f"{group}/"]) if group else []
+        problems = owners.problems(host, owners.of_machine(host)) if group else []
+        return [*_lldpad(host), *lines, *problems]
 
     def option(self, key: str) -> Option:
         rule, _dot, group = key.rpartition(".")  # A rule may be called cnp_fast

@@ -822,8 +822,31 @@ def test_a_line_that_may_be_for_another_interface_is_a_note(node: NicNode) -> No
         text for text in nic.boot_sources("nic.one.feature.tx-tcp-segmentation", node) if " eth2 " in text
     ]
     assert words.startswith(
-        f"{LINK}:4: eth2 feature/tx-tcp-segmentation off (systemd .link); whether it is for"
+        f"{LINK}:4: eth2 feature/tx-tcp-segmentation off (systemd .link); whether it takes"
     )
+
+
+@pytest.mark.parametrize("problem", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("path", [LINK, f"{LINK}.d/a.conf", "/run/systemd/network", "/etc/netplan/a.yaml"])
+def test_where_a_file_of_an_owner_cannot_be_read_the_next_boot_is_unknown(
+    node: NicNode, path: str, problem: int
+) -> None:
+    rule = {**ETH2, "rings": {"rx": 4096}}
+    apply(node, rule)
+    node.put(LINK, "[Match]\nOriginalName=eth2\n[Link]\nRxBufferSize=4096\n")
+    node.put(f"{LINK}.d/a.conf", "[Link]\n")
+    node.put("/etc/netplan/a.yaml", "{}")
+    node.forget()
+    assert [str(item.status) for item in engine.evaluate(node, request(rule)).rows] == ["ok"]
+    node.unreadable[path] = problem
+    node.forget()
+    [item] = engine.evaluate(node, request(rule)).rows
+    assert str(item.status) == "unknown"
+    assert path in item.reason
+    # A line that was read is an answer.
+    node.put("/etc/systemd/network/00-a.link", "[Match]\nOriginalName=eth2\n[Link]\nRxBufferSize=1\n")
+    node.forget()
+    assert str(engine.evaluate(node, request(rule)).rows[0].status) == "overridden"
 
 
 def test_an_explanation_names_the_program_that_manages_an_interface(node: NicNode) -> None:

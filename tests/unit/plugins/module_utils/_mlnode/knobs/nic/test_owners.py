@@ -187,8 +187,12 @@ def test_stanzas_of_ifupdown(started: Machine) -> None:
         INTERFACES,
         "auto eth0\nmtu 1\niface eth0 inet manual\n\tmtu\t9000\n  offload-tx_udp_tnl off\n# mtu 2\n"
         "  down ethtool -G eth0 rx 3\niface bond0 inet manual\n  mtu 4\n  post-up ethtool -G eth1 rx 5\n"
-        "  up ip link set $IFACE mtu 6\niface\nmtu 7\n",
+        "  up ip link set $IFACE mtu 6\niface\nmtu 7\n"
+        "source interfaces.d/*\nsource-directory /srv/net\nsource\n",
     )
+    started.put("/srv/net/c", "source /etc/network/interfaces\niface eth1 inet6 auto\nmtu 10\n")
+    started.put("/srv/net/.d", "iface eth1 inet6 auto\nmtu 11\n")
+    started.put("/etc/network/elsewhere/e", "iface eth1 inet6 auto\nmtu 12\n")
     started.put(f"{INTERFACES}.d/b", "iface eth1 inet manual\nhardware-dma-ring-tx 8\nauto eth0\nmtu 9\n")
     assert found(started) == [
         ("mtu", "9000", f"{INTERFACES}:4"),
@@ -197,7 +201,11 @@ def test_stanzas_of_ifupdown(started: Machine) -> None:
     assert found(started, ETH1) == [
         ("ring/rx", "5", f"{INTERFACES}:10"),
         ("ring/tx", "8", f"{INTERFACES}.d/b:2"),
+        ("mtu", "10", "/srv/net/c:3"),
     ]
+    started.unreadable["/srv/net"] = errno.EIO
+    started.forget()
+    assert "/srv/net: EIO" in nic_owners.problems(started, [ETH0])[0]
 
 
 # -- netplan -------------------------------------------------------------------------------
@@ -207,8 +215,30 @@ def test_what_netplan_made_is_its_own(started: Machine) -> None:
     network = "/run/systemd/network/10-netplan-eth0.network"
     started.put(YAML, "network:\n  ethernets:\n    eth0: {mtu: 9000}\n")
     started.put(network, link("Name=eth0"))
-    (word,) = nic_owners.interface_words(started, [ETH0])["eth0"]
-    assert (word.owner, word.source, word.sure) == ("netplan", f"{network}:4 (made from /etc/netplan)", True)
+    assert found(started) == [("mtu", "9000", f"{YAML}:3, {network}:4")]
+    assert [word.owner for word in nic_owners.interface_words(started, [ETH0])["eth0"]] == ["netplan"]
+    started.put(YAML, "{}")
+    assert found(started) == [("mtu", "9000", f"{network}:4 (made from /etc/netplan)")]
+
+
+def test_the_line_of_an_interface_is_in_its_stanza(started: Machine) -> None:
+    started.put(
+        YAML,
+        "network:\n  ethernets:\n    eth1:\n      mtu: 9000\n    'eth0':\n      # mtu: 1\n"
+        "      mtu: 9000\n    other:\n      match: {name: 'x*'}\n      mtu: 9000\n",
+    )
+    for name in ("eth0", "eth1"):
+        started.put(f"/run/systemd/network/10-netplan-{name}.network", link(f"Name={name}"))
+    made = "/run/systemd/network/10-netplan-{}.network:4"
+    assert found(started) == [("mtu", "9000", f"{YAML}:7, {made.format('eth0')}")]
+    assert found(started, ETH1) == [("mtu", "9000", f"{YAML}:4, {made.format('eth1')}")]
+    # After a change without netplan's next run.
+    started.put(YAML, "network:\n  ethernets:\n    eth0:\n      mtu: 1500\n    eth1: {}\n")
+    assert found(started) == [
+        ("mtu", "9000", f"{made.format('eth0')} (made from /etc/netplan)"),
+        ("mtu", "1500", f"{YAML}:4?"),
+    ]
+    assert len(found(started, ETH1)) == 1
 
 
 @cases.table

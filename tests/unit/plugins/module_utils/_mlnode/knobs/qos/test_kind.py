@@ -9,7 +9,7 @@ import struct
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
 from mlnode.engine import boot_run, engine, revert
@@ -587,3 +587,54 @@ def test_negotiated_pause_pauses_what_it_is_allowed_to(host: QosNode) -> None:
 def test_a_rule_may_be_called_like_a_group() -> None:
     assert qos.option("qos.cnp_fast.pfc") is qos.option("qos.roce.pfc")
     assert qos.option("qos.cnp_dscp.cnp_dscp") is qos.option("qos.roce.cnp_dscp")
+
+
+# -- other owners --------------------------------------------------------------------------
+
+PROFILE = "/etc/NetworkManager/system-connections/a.nmconnection"
+OWNED = rule(global_pause=False, pfc=[3], trust="dscp")
+
+
+@pytest.fixture(name="owned")
+def _owned(host: QosNode) -> QosNode:
+    apply(host, OWNED)
+    host.put("/sys/fs/cgroup/system.slice/NetworkManager.service/cgroup.procs", "1\n")
+    return host
+
+
+def profile(host: QosNode, lines: str) -> None:
+    host.put(PROFILE, f"[connection]\ninterface-name=eth2\n{lines}\n")
+    host.forget()
+
+
+def lasting(host: QosNode) -> dict[str, Row]:
+    """Rows with what a boot brings."""
+    return {item.setting.key.rpartition(".")[2]: item for item in engine.evaluate(host, request(OWNED)).rows}
+
+
+@cases.table
+def test_a_profile_with_another_value_is_named(
+    owned: QosNode, lines: str, group: str, status: str, words: str
+) -> None:
+    profile(owned, lines)
+    found = lasting(owned)[group]
+    assert str(found.status) == status
+    assert (words in found.reason) if words else (PROFILE not in found.reason)
+
+
+def test_a_profile_that_cannot_be_read_makes_what_it_may_set_unknown(owned: QosNode) -> None:
+    profile(owned, "")
+    owned.unreadable[PROFILE] = errno.EIO
+    found = lasting(owned)
+    assert {key for key, item in found.items() if item.status is Status.UNKNOWN} == {"global_pause", "pfc"}
+    assert PROFILE in found["pfc"].reason
+
+
+def test_an_explanation_lists_the_lines_of_other_programs(owned: QosNode) -> None:
+    profile(owned, "[dcb]\npriority-flow-control=0,1\n[ethtool]\npause-rx=true")
+    [words] = qos.boot_sources("qos.roce.pfc", owned)
+    assert words.startswith(f"{PROFILE}:4: eth2 dcb/pfc 1 (NetworkManager); whether it takes effect")
+    assert qos.boot_sources("qos.roce.global_pause", owned) == [
+        f"{PROFILE}:6: eth2 pause/rx on (NetworkManager)"
+    ]
+    assert qos.boot_sources("qos.roce.trust", owned) == []

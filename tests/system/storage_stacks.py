@@ -1,10 +1,10 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One boot of a machine with many kinds of storage, in namespaces of its own that end with it: `python FILE
-FOLDER STACK...` builds each stack below the folder as its initramfs would, and prints for each whether the file
-of an earlier boot is there, and what the product says of it. Then it writes the file for the next boot.
+"""One boot of a machine with many kinds of storage, in namespaces that end with it.
 
-A stack is its layers from the bottom: `tmpfs.loop.overlay`. `!` builds nothing on what is below: an own mount.
+`python FILE FOLDER STACK...` builds each stack below the folder, as its initramfs would. It prints for each
+stack if the file of an earlier boot exists, and the product's verdict. The file is written for the next boot.
+A stack has its layers from the bottom: `tmpfs.loop.overlay`.
 """
 
 from __future__ import annotations
@@ -59,12 +59,6 @@ def link(below: Folder) -> Folder:
     if not path.is_symlink():
         path.symlink_to(target)
     return path
-
-
-def read_only(below: Folder) -> Folder:
-    """The mount of a file that was there before."""
-    sh("mount", "--bind", below, below)
-    return below
 
 
 def overlay(below: Folder) -> Folder:
@@ -126,15 +120,10 @@ LAYERS: dict[str, Callable[[Folder], Folder]] = {
 }
 
 
-def zram(below: Folder, device: str) -> Folder:
-    sh("mount", device, below)
-    return below
-
-
 def built(top: Folder, stack: str) -> Folder:
     place = made(top, stack)
     for layer in stack.split("."):
-        place = zram(place, layer) if layer.startswith("/") else LAYERS[layer](place)
+        place = LAYERS[layer](place)
     return place
 
 

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Does a file last? The product's answer for stacks of storage, and the kernel's: each stack is built twice, as
-by two boots, and the second one has the file or not."""
+"""Does a file last? The product's verdict on stacks of storage, and the kernel's: each stack is built
+twice, as by two boots, and the second one has the file or not."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def preview(
     with declared.expecting(host, run.new):
         outcomes = run.foresee()
     shared = [*first.steps(), *declaration_steps(host, run.new)]
-    refuse_read_only(host, [*shared, *(step for outcome in outcomes for step in outcome.steps)])
+    refuse_read_only(host, [*shared, *(step for outcome in outcomes for step in outcome.steps)], store=True)
     changed = bool(shared) or any(outcome.changed for outcome in outcomes)
     before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
     return Outcomes(tuple(outcomes), tuple(shared), changed, unfinished=before)
@@ -212,7 +212,6 @@ class _Run:
         steps = [*agent, *shared, *(step for outcome in foreseen for step in outcome.steps)]
         if steps and not self._host.is_superuser():
             raise HostError("change", steps[0].key, None, "root is needed")
-        refuse_read_only(self._host, steps)
         risks = [risk for outcome in foreseen for risk in _risks(outcome.plan.steps)]
         if risks and not may_risk:
             raise RiskError("; ".join(risks))

@@ -17,7 +17,7 @@ from ..model.errors import HostError
 from ..model.record import regex
 from ..model.setting import Boot, Value
 from . import declared
-from .judge import judge
+from .judge import differs, judge
 from .kind import AGENT_FILE, AGENT_UNIT, Context, Row
 
 #: Made in the image, with `sha256sum /etc/mlnode/declared.d/*.json`: the next boot does not bring a
@@ -64,6 +64,13 @@ def _carriers(source: str, name: str) -> Sequence[str]:
         return (declared.path_of(name), *agent())
     match = _FILE.match(source)
     return (match.group(0),) if match and match.group(0).startswith(_FOLDERS) else ()
+
+
+def is_brought(row: Row) -> bool:
+    """True for a right value without a known origin that an own file sets at boot, such as an image's: the
+    value found is mlnode's own, and not the one before."""
+    match = _FILE.match(row.reading.boot.source)
+    return row.origin is None and not differs(row.reading) and bool(match and places.is_own(match.group(0)))
 
 
 def agent() -> Sequence[str]:

@@ -295,13 +295,14 @@ def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
     return [alike[0] if len(alike) == 1 else JoinedWrite(tuple(alike)) for alike in folders.values()]
 
 
-def refuse_read_only(host: Host, steps: Sequence[Step]) -> None:
-    """Raises HostError for a file that cannot be written, before the first write."""
+def refuse_read_only(host: Host, steps: Sequence[Step], store: bool = False) -> None:
+    """Raises HostError for a file that cannot be written, before the first write. store: check that of the
+    origin, too, which every change needs."""
     files = [step.path for step in steps if isinstance(step, (FileWrite, LinkWrite))]
-    for path in dict.fromkeys([origin.PATH, *files] if steps else []):
+    for path in dict.fromkeys([*([origin.PATH] if store and steps else []), *files]):
         if origin.is_read_only(host, path):
-            cause = mountinfo.read_only(host, path)
-            raise HostError("write", path, errno.EROFS, cause=f"{cause}; nothing was changed".lstrip("; "))
+            cause = f"{mountinfo.read_only(host, path)}; nothing was changed"
+            raise HostError("write", path, errno.EROFS, cause=cause.lstrip("; "))
 
 
 def without(steps: Sequence[Step], paths: Collection[str]) -> list[Step]:

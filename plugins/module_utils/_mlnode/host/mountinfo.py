@@ -225,8 +225,8 @@ def read_only(host: Files, path: str) -> str:
     if mount.kind in IMAGES:
         return f"{problem}, and is never written: build the file into the image that the node boots"
     return (
-        f"{problem}: build the file into the image that the node boots, or look into dmesg and /etc/fstab for "
-        f"the reason, then mount -o remount,rw {mount.point}"
+        f"{problem}: build the file into the image that the node boots, or look into dmesg and /etc/fstab "
+        f"for the reason, then mount -o remount,rw {mount.point}"
     )
 
 

@@ -68,7 +68,9 @@ def _table(host: Host) -> Sequence[Mount]:
     rows = tuple(mountinfo.parse(text))
     lines = [line for line in text.split("\n") if line]
     if len(rows) != len(lines) or (host.live and not rows):
-        raise HostError("look at", mounts.SYSTEM, None, "it has lines of another form: its mounts are unknown")
+        raise HostError(
+            "look at", mounts.SYSTEM, None, "it has lines of another form: its mounts are unknown"
+        )
     return rows
 
 

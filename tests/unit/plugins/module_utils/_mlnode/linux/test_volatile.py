@@ -85,11 +85,13 @@ def test_another_etc_than_the_systems_is_unknown(tmp_path: pathlib.Path) -> None
     assert volatile.in_memory(machine, "/etc/x") == ""
     machine.put(mountinfo.TABLE, f"{DISK}31 20 0:44 / /etc rw - tmpfs mem rw\n")
     machine.forget()
-    with pytest.raises(HostError, match="on mem here .*/proc/self/mountinfo:2.*, and on /dev/sda1"):
+    with pytest.raises(HostError, match=r"on mem here .*/proc/self/mountinfo:2.*, and on /dev/sda1"):
         volatile.in_memory(machine, "/etc/x")
 
 
-@pytest.mark.parametrize("text", [DISK[:-20], f"{DISK}31 20 0:44 / /etc", f"{DISK}\xff\n", "\0" * 5000, "x " * 9])
+@pytest.mark.parametrize(
+    "text", [DISK[:-20], f"{DISK}31 20 0:44 / /etc", f"{DISK}\xff\n", "\0" * 5000, "x " * 9]
+)
 def test_a_table_that_is_not_understood_is_unknown(tmp_path: pathlib.Path, text: str) -> None:
     machine = Machine(str(tmp_path))
     machine.put("/proc/1/mountinfo", text)

@@ -18,7 +18,7 @@ from . import mounts
 
 #: rootfs is the initramfs itself, which is a tmpfs or a ramfs (ramfs-rootfs-initramfs.rst)
 _IN_MEMORY = ("tmpfs", "ramfs", "rootfs", "devtmpfs")
-#: File systems without a block device of their own that keep files on disks, of this node or of a server
+#: File systems on disks of this node or of a server, with a device number that sysfs does not list
 _KEPT = (
     "nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "9p", "virtiofs", "zfs", "ubifs",
     "jffs2", "fuse.glusterfs",
@@ -179,8 +179,8 @@ class _Storage:
 
 
 def _folder(host: Host, mount: Mount) -> str:
-    """Folder of a mount's device in sysfs; empty if it is absent. btrfs and others have a number of their own
-    (0:…), and show the device as their source. Raises HostError."""
+    """Folder of a mount's device in sysfs; empty if it is absent. btrfs has an anonymous number, and shows
+    the device as its source. Raises HostError."""
     target = host.link_target(f"/sys/dev/block/{mount.device}")
     if target or not mount.source.startswith("/dev/"):
         return _in_sysfs(target)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..engine import boot_service, revert
+from ..engine.steps import refuse_read_only
 from ..host.host import Host
 from ..model.errors import MlnodeError, paragraphs
 from ..report import reverted
@@ -25,6 +26,7 @@ def installed(host: Host, interpreter: str, reload: bool, check: bool, diff: boo
     try:
         if check:
             steps = install.plan(host, interpreter, reload, used=diff)
+            refuse_read_only(host, steps, store=True)
         else:
             steps = install.install(host, interpreter, notify=reload)
         # Drop-ins of others for the units are there on purpose: they are reported, but not removed.

@@ -38,7 +38,7 @@ from .plan import (
     present,
     refuse_two_areas,
 )
-from .steps import LoadModule, Notify, Step, kernel_writes
+from .steps import LoadModule, Notify, Step, kernel_writes, refuse_read_only
 from .transaction import Transaction, Waiting
 
 __all__ = ["Outcome", "Outcomes", "Plan", "Request", "admit", "apply_together", "evaluate", "preview"]
@@ -122,6 +122,7 @@ def preview(
     with declared.expecting(host, run.new):
         outcomes = run.foresee()
     shared = [*first.steps(), *declaration_steps(host, run.new)]
+    refuse_read_only(host, [*shared, *(step for outcome in outcomes for step in outcome.steps)], store=True)
     changed = bool(shared) or any(outcome.changed for outcome in outcomes)
     before = () if is_held(host) else tuple(note.text for note in lock.read_notes(host))
     return Outcomes(tuple(outcomes), tuple(shared), changed, unfinished=before)

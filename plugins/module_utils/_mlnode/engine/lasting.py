@@ -17,7 +17,7 @@ from ..model.errors import HostError
 from ..model.record import regex
 from ..model.setting import Boot, Value
 from . import declared
-from .judge import judge
+from .judge import differs, judge
 from .kind import AGENT_FILE, AGENT_UNIT, Context, Row
 
 #: Made in the image, with `sha256sum /etc/mlnode/declared.d/*.json`: the next boot does not bring a
@@ -27,12 +27,15 @@ IMAGE = "/etc/mlnode/image.sha256"
 _LISTED = regex(r"^([0-9a-f]{64}) [ *](\S+)$")
 _FILE = regex(r"/[^\s:,]+")
 #: Folders with files of the node. All others come with packages, and so with the image.
-_FOLDERS = ("/etc/", "/boot/", "/usr/local/", "/var/")
+_FOLDERS = ("/etc/", "/boot/", "/efi/", "/usr/local/", "/var/")
+#: The agent of an image restores all files but these: the loader has read its menu before the agent runs
+_OF_LOADER = ("/boot/", "/efi/")
 
 _ADVICE = (
-    "build it into the image that the node boots (layers: [boot]), with the output of sha256sum "
-    f"{declared.FOLDER}/*.json as {IMAGE}, or have the folder on a disk"
+    "build it into the image or overlay that the node boots (docs/guide/image.md), with the output of "
+    f"sha256sum {declared.FOLDER}/*.json as {IMAGE}, or move the folder to a disk"
 )
+_LOADER_ADVICE = "set the parameter where the node boots from, such as in the network boot's kernel arguments"
 
 
 def of_rows(rows: Sequence[Row], context: Context) -> list[Row]:
@@ -63,6 +66,13 @@ def _carriers(source: str, name: str) -> Sequence[str]:
     return (match.group(0),) if match and match.group(0).startswith(_FOLDERS) else ()
 
 
+def is_brought(row: Row) -> bool:
+    """True for a right value without a known origin that an own file sets at boot, such as an image's: the
+    value found is mlnode's own, and not the one before."""
+    match = _FILE.match(row.reading.boot.source)
+    return row.origin is None and not differs(row.reading) and bool(match and places.is_own(match.group(0)))
+
+
 def agent() -> Sequence[str]:
     """The files without which the next boot does not run the agent."""
     return (places.AGENT_COMMAND, AGENT_FILE)
@@ -72,28 +82,31 @@ def lost(host: Host, path: str, name: str = "") -> Value | None:
     """Why the next boot does not find the present file; None if it does. name: its declaration; empty for the
     agent, which an image has with any declaration."""
     try:
-        value = host.once(f"lasting {path.rpartition('/')[0]}", lambda: _place(host, path), of_files=True)
-        if value == Value() or _from_image(host, path, name):
+        value = host.once(f"lasting {path}", lambda: _place(host, path), of_files=True)
+        if value == Value() or _from_image(host, path, name, value):
             return None
     except HostError as error:
         return Value(unreadable=str(error))
     if value.text is None:
         return value
-    return Value(absent=f"{path} is lost at the next boot, as {value.text}: {_ADVICE}")
+    advice = _LOADER_ADVICE if path.startswith(_OF_LOADER) else _ADVICE
+    return Value(absent=f"{path} is lost at the next boot, as {value.text}: {advice}")
 
 
 def _place(host: Host, path: str) -> Value:
-    """The folder of a file that is in memory, or why that is unknown; empty if it is on a disk."""
+    """The storage in memory of a file, or why that is unknown; empty if it is on a disk."""
     try:
-        return Value(text=volatile.in_memory(host, path.rpartition("/")[0]) or None)
+        return Value(text=volatile.in_memory(host, path) or None)
     except HostError as error:
         return Value(unreadable=str(error))
 
 
-def _from_image(host: Host, path: str, name: str) -> bool:
-    """Raises HostError."""
+def _from_image(host: Host, path: str, name: str, place: Value) -> bool:
+    """True if the image brings the file. place: as in _place(). Raises HostError."""
     if volatile.is_overlay(host, path) and last_boot.is_older(host, [path]):
         return True
+    if place.text is not None and path.startswith(_OF_LOADER):
+        return False
     listed = [match.groups() for match in map(_LISTED.match, host.text(IMAGE).split("\n")) if match]
     wanted = declared.path_of(name) if name else ""
     return any(digest == _digest(host, file) for digest, file in listed if file == wanted or not wanted)

@@ -202,7 +202,7 @@ class Origin:
 
     def _is_whole(self) -> bool:
         """False if one of the two files was lost: a run without new entries restores it."""
-        if not self._entries or _is_read_only(self._host, COPY):
+        if not self._entries or is_read_only(self._host, COPY):
             return True
         return not self.note and self._host.exists(COPY)
 
@@ -247,7 +247,7 @@ class Origin:
         _known[:] = [(content, tuple(entries))]
         # 0600: it may hold content of files with limited access.
         # A system with a read-only /etc keeps one file only; nothing can be declared there either.
-        for path in (PATH,) if _is_read_only(self._host, COPY) else (COPY, PATH):
+        for path in (PATH,) if is_read_only(self._host, COPY) else (COPY, PATH):
             self._host.write_file(path, content, mode=0o600)
 
 
@@ -277,7 +277,7 @@ def _read(host: Host, path: str) -> tuple[list[Entry] | None, str]:
     return checked_entries, ""
 
 
-def _is_read_only(host: Host, path: str) -> bool:
+def is_read_only(host: Host, path: str) -> bool:
     """True if the file system of this path, present or future, is read-only."""
     folder = path
     while not host.exists(folder):

@@ -236,7 +236,7 @@ def present(host: Host, plan: Plan) -> list[Entry]:
     """The origin of every knob that this area may ever write, even if it needs no change now."""
     if not host.is_superuser():  # nothing is changed then, and the origin could not be stored
         return []
-    rows = (row for row in plan.rows if not row.reading.blocked)
+    rows = (row for row in plan.rows if not row.reading.blocked and not lasting.is_brought(row))
     return [
         entry for row in rows for write in writes_of(row, row.reading.parts) for entry in write.entries(host)
     ]

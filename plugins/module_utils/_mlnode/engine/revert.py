@@ -10,6 +10,7 @@ from typing import Any, Mapping, Sequence
 from ..host import places
 from ..host.host import Host
 from ..linux import initramfs, sysctl_d
+from ..model import values
 from ..model.errors import HostError, TransactionError
 from ..model.record import NamedTuple
 from . import confirm, edited_file, handlers, lock
@@ -39,8 +40,9 @@ BASELINES = (
 FOLDERS = (places.PULL_FOLDER, *NOTES, *places.FOLDERS)
 
 
+_OF_SYSCTL = places.pattern("/etc/sysctl.d/zz-mlnode-NAME.conf")
 #: Files that an initramfs may contain a copy of, and the record of lines that have left them
-_COPIED = ("/etc/sysctl.d/zz-mlnode-NAME.conf", places.LEFT_SYSCTLS)
+_COPIED = (_OF_SYSCTL, places.pattern(places.LEFT_SYSCTLS))
 
 
 class Change(NamedTuple):
@@ -71,15 +73,31 @@ class Change(NamedTuple):
 
 def pending(host: Host) -> list[Change]:
     """Changes of a revert, in their order. Raises MlnodeError."""
-    changes = (_change(host, entry) for entry in reversed(Origin.load(host).entries()) if not _stays(entry))
-    return [*(change for change in changes if change is not None), *_copies(host)]
+    entries = Origin.load(host).entries()
+    changes = (_change(host, entry) for entry in reversed(entries) if not _stays(entry))
+    return [*(change for change in changes if change is not None), *_brought(host, entries), *_copies(host)]
+
+
+def _brought(host: Host, entries: Sequence[Entry]) -> list[Change]:
+    """Note without a change on running values whose origin is unknown, as an image's file sets them before
+    mlnode runs. Must run while the files exist. Raises HostError."""
+    known = {str(entry["id"]) for entry in entries}
+    lines = [line for path in host.matching(_OF_SYSCTL) for line in sysctl_d.parse(host.text(path), path)]
+    runtime = {line: f"/proc/sys/{line.key}" for line in lines if line.value is not None}
+    stay = [
+        line.text
+        for line, path in runtime.items()
+        if f"kernel:{path}" not in known and values.same(host.value(path).text or "", line.value or "")
+    ]
+    note = f"{', '.join(stay)} until the next boot: the image has set it, and the value before is unknown"
+    return [Change("kernel", None, None, is_file=True, note=note)] if stay else []
 
 
 def _copies(host: Host) -> list[Change]:
     """Note without a change on values that an initramfs may restore at the next boot. Must run while our
     files exist; never raises."""
     try:
-        ours = [path for own in _COPIED for path in host.matching(places.pattern(own))]
+        ours = [path for pattern in _COPIED for path in host.matching(pattern)]
         keys = [line.text for path in ours for line in sysctl_d.parse(host.text(path), path)]
         images = initramfs.images(host) if keys else []
         note = initramfs.words(host, images, [*dict.fromkeys(keys)])
@@ -169,7 +187,7 @@ def revert(host: Host, wait_seconds: float = WAIT_SECONDS) -> list[Change]:
                 continue  # _put_back() fails on it again, and reports it
             if change is not None:
                 changes.append(change)
-        changes += _copies(host)
+        changes += [*_brought(host, origin.entries()), *_copies(host)]
         removed = any(entry["id"] == f"file:{NIC_PATH_FILE}" for entry in origin.entries())
         if removed:  # a NIC whose queues go back raises the flag, and would start the unit under removal
             handlers.stop_waiting(host)

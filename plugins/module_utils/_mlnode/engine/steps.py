@@ -7,12 +7,13 @@ from __future__ import annotations
 import errno
 from typing import Collection, Iterator, Sequence, Union
 
+from ..host import mountinfo
 from ..host.host import Host
 from ..model.errors import GoneError, HostError
 from ..model.record import NamedTuple
 from ..model.setting import KnobFile, Unit
 from ..model.values import chosen, fits
-from . import answers
+from . import answers, origin
 from .origin import Entry, file_entry, kernel_entry, module_entry
 from .restore import restore
 
@@ -292,6 +293,16 @@ def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
     for write in writes:
         folders.setdefault(write.file.joined or write.file.path, []).append(write)
     return [alike[0] if len(alike) == 1 else JoinedWrite(tuple(alike)) for alike in folders.values()]
+
+
+def refuse_read_only(host: Host, steps: Sequence[Step], store: bool = False) -> None:
+    """Raises HostError for a file that cannot be written, before the first write. store: check that of the
+    origin, too, which every change needs."""
+    files = [step.path for step in steps if isinstance(step, (FileWrite, LinkWrite))]
+    for path in dict.fromkeys([*([origin.PATH] if store and steps else []), *files]):
+        if origin.is_read_only(host, path):
+            cause = f"{mountinfo.read_only(host, path)}; nothing was changed"
+            raise HostError("write", path, errno.EROFS, cause=cause.lstrip("; "))
 
 
 def without(steps: Sequence[Step], paths: Collection[str]) -> list[Step]:

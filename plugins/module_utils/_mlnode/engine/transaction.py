@@ -14,7 +14,7 @@ from ..model.errors import GoneError, HostError, MlnodeError, TransactionError, 
 from . import answers, lock
 from .origin import Entry, Origin
 from .restore import restore
-from .steps import FileWrite, LinkWrite, Notify, Step, UnitWrite
+from .steps import FileWrite, LinkWrite, Notify, Step, UnitWrite, refuse_read_only
 
 #: The agent's command, as its origin names it, and the units that start it
 _PROGRAM, _UNITS = f"file:{places.AGENT_COMMAND}", places.READERS[0]
@@ -143,6 +143,7 @@ class Transaction:
         self._remember([entry for step in steps for entry in step.entries(self._host)], steps, known)
 
     def _remember(self, entries: Sequence[Entry], steps: Sequence[Step], known: Sequence[Entry]) -> None:
+        refuse_read_only(self._host, steps)
         # Modules first: the rollback, in reverse, restores a value before it unloads the module.
         wanted = sorted([*known, *entries], key=lambda entry: "module" not in entry)
         writes = {step.path: step.content for step in steps if isinstance(step, FileWrite)}

@@ -50,6 +50,9 @@ _HOMES = {
     "/sys/kernel/tracing": ("tracefs", "autofs"),
 }
 
+#: They cannot be written: each boot gets their files from an image again, even from a copy in memory
+IMAGES = ("squashfs", "erofs", "cramfs", "romfs", "iso9660", "udf")
+
 #: The user ids of the machine itself, and no others (user_namespaces(7))
 _ALL_USERS = ["0", "0", "4294967295"]
 
@@ -219,7 +222,12 @@ def read_only(host: Files, path: str) -> str:
     name = _container(host)
     if name:
         return f"{problem} in this container ({name}): start it with a writable one"
-    return f"{problem}: look into dmesg and /etc/fstab for the reason, then mount -o remount,rw {mount.point}"
+    if mount.kind in IMAGES:
+        return f"{problem}, and is never written: build the file into the image that the node boots"
+    return (
+        f"{problem}: build the file into the image that the node boots, or look into dmesg and /etc/fstab "
+        f"for the reason, then mount -o remount,rw {mount.point}"
+    )
 
 
 def _owner(host: Files, path: str) -> str:

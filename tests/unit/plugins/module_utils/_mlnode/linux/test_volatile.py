@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import errno
 import pathlib
 import subprocess
 
@@ -49,6 +50,66 @@ def test_the_files_of_a_container_are_its_hosts_matter(tmp_path: pathlib.Path) -
     assert volatile.in_memory(machine, "/etc") == ""
 
 
+@cases.table
+def test_devices_below_devices(
+    tmp_path: pathlib.Path, row: str, devices: dict[str, str], files: dict[str, str], words: str | None
+) -> None:
+    """devices: name or number → its folder in sysfs; None as words: unknown."""
+    machine = Machine(str(tmp_path))
+    machine.put("/proc/1/mountinfo", f"20 1 {row}\n{RUN}")
+    for name, folder in devices.items():
+        machine.link(f"/sys/{'dev' if ':' in name else 'class'}/block/{name}", f"../../devices/{folder}")
+    for path, text in files.items():
+        machine.put(f"/sys/{path}", text)
+    if words is None:
+        with pytest.raises(HostError, match="not known"):
+            volatile.in_memory(machine, "/etc/mlnode/x")
+    else:
+        assert volatile.in_memory(machine, "/etc/mlnode/x") == words
+
+
+def test_a_file_counts_and_not_its_folder(tmp_path: pathlib.Path) -> None:
+    machine = Machine(str(tmp_path))
+    machine.put("/proc/1/mountinfo", f"{DISK}{RUN}31 20 0:44 /x /etc/bound rw - tmpfs mem rw\n")
+    machine.link("/etc/linked", "/run/file")
+    assert volatile.in_memory(machine, "/etc/other") == ""
+    assert volatile.in_memory(machine, "/etc/bound") == "/etc/bound is in memory (tmpfs mem)"
+    assert volatile.in_memory(machine, "/etc/linked") == "/run is in memory (tmpfs tmpfs)"
+
+
+def test_another_etc_than_the_systems_is_unknown(tmp_path: pathlib.Path) -> None:
+    """Of a service with mounts of its own. A bind mount of the same folder changes nothing."""
+    machine = Machine(str(tmp_path))
+    machine.put("/proc/1/mountinfo", DISK)
+    machine.put(mountinfo.TABLE, f"{DISK}31 20 8:1 /etc /etc ro - ext4 /dev/sda1 rw\n")
+    assert volatile.in_memory(machine, "/etc/x") == ""
+    machine.put(mountinfo.TABLE, f"{DISK}31 20 0:44 / /etc rw - tmpfs mem rw\n")
+    machine.forget()
+    with pytest.raises(HostError, match=r"on mem here .*/proc/self/mountinfo:2.*, and on /dev/sda1"):
+        volatile.in_memory(machine, "/etc/x")
+
+
+@pytest.mark.parametrize(
+    "text", [DISK[:-20], f"{DISK}31 20 0:44 / /etc", f"{DISK}\xff\n", "\0" * 5000, "x " * 9]
+)
+def test_a_table_that_is_not_understood_is_unknown(tmp_path: pathlib.Path, text: str) -> None:
+    machine = Machine(str(tmp_path))
+    machine.put("/proc/1/mountinfo", text)
+    with pytest.raises(HostError):
+        volatile.in_memory(machine, "/etc/x")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("path", [mountinfo.TABLE, "/sys/block/loop0/loop/backing_file"])
+def test_files_that_cannot_be_read_are_unknown(tmp_path: pathlib.Path, number: int, path: str) -> None:
+    machine = Machine(str(tmp_path))
+    machine.put(mountinfo.TABLE, DISK.replace("sda1", "loop0"))
+    machine.put("/sys/block/loop0/loop/backing_file", "/disk\n")
+    machine.unreadable[path] = number
+    with pytest.raises(HostError):
+        volatile.in_memory(machine, "/etc/x")
+
+
 def test_real_mounts_of_a_kernel(tmp_path: pathlib.Path) -> None:
     """A tmpfs, and an overlay with its changes there, in a mount namespace of their own."""
     script = (
@@ -62,8 +123,9 @@ def test_real_mounts_of_a_kernel(tmp_path: pathlib.Path) -> None:
     )  # fmt: skip
     if done.returncode:
         pytest.skip(f"no mount namespace here: {done.stderr.strip()}")
-    host, known = Machine(str(tmp_path / "host")), tuple(mountinfo.parse(done.stdout))
+    host = Machine(str(tmp_path / "host"))
+    host.put("/proc/1/mountinfo", done.stdout)
     inner = f"{tmp_path} is in memory (tmpfs mem)"
-    assert volatile._place_in_memory(host, known, f"{tmp_path}/low/x", "x", 0) == inner
+    assert volatile.in_memory(host, f"{tmp_path}/low/x") == inner
     outer = f"{tmp_path}/all is an overlay that keeps its changes in {tmp_path}/up, and {inner}"
-    assert volatile._place_in_memory(host, known, f"{tmp_path}/all/x", "x", 0) == outer
+    assert volatile.in_memory(host, f"{tmp_path}/all/x") == outer

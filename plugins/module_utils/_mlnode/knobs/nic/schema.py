@@ -9,11 +9,11 @@ from typing import Any
 
 from ...drivers.ethtool import words
 from ...drivers.ethtool.structs import TABLES
+from ...drivers.nic.disruption import Disruption
 from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
 from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
-from .disruption import Disruption
 
 #: Name for `allow` → changes that it permits
 GUARDS = {

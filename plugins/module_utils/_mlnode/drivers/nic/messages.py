@@ -3,8 +3,8 @@
 """Errors in the kernel's log, by NIC driver, and their causes.
 
 Texts of old and new kernels from mlx5 (core/health.c, events.c, cmd.c, en_main.c, en/txrx.h;
-infiniband/hw/mlx5/cq.c), bnxt_en (bnxt.c), ice (ice_main.c), i40e (i40e_main.c), igb (igb_main.c), ixgbe
-(ixgbe_main.c), ena (ena_netdev.c) and irdma (hw.c).
+infiniband/hw/mlx5/cq.c), bnxt_en (bnxt.c), ionic (ionic_dev.c, ionic_lif.c), ice (ice_main.c), i40e
+(i40e_main.c), igb (igb_main.c), ixgbe (ixgbe_main.c), ena (ena_netdev.c) and irdma (hw.c).
 """
 
 from __future__ import annotations
@@ -86,6 +86,13 @@ TABLE: Mapping[str, tuple[_Rule, ...]] = {
         (r"(?:Fatal firmware|Firmware fatal) reset event, data1", "fatal firmware reset", _FIRMWARE),
         (r"(?:Non-fatal firmware|Firmware non-fatal) reset event, data1", "firmware reset", _RESET),
         (r"Chip temperature has gone above the \w{1,20} thermal threshold", "high temperature", _HEAT),
+    ),
+    "ionic": _rules(
+        (_DOWN, LINK_DOWN, _LINK),
+        (r"FW Up: LIFs restart failed", "restart of the firmware failed", _FIRMWARE),
+        (r"FW Down: Stopping LIFs", "firmware reset", _RESET),
+        (r"FW heartbeat stalled", "firmware heartbeat stalled", _RESET),
+        (r"Tx Timeout recovery", "transmit timeout", QUEUE),
     ),
     "ice": _INTEL,
     "i40e": _INTEL,

@@ -2,25 +2,25 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Declare the persistence mode of NVIDIA's GPUs."""
+"""Declare whether GPUs are kept awake."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_persistence
-short_description: Declare the persistence mode of NVIDIA's GPUs
+short_description: Declare whether GPUs are kept awake
 version_added: 0.1.0
 description:
   - Makes the driver keep unused GPUs initialized, or not. Without persistence, the first program waits for seconds.
-  - Runs C(nvidia-persistenced) if it is installed, as its vendor recommends, and sets the mode of each GPU with
-    C(nvidia-smi), the only tool that reports it.
+  - For NVIDIA's GPUs it runs C(nvidia-persistenced) if it is installed, as its vendor recommends, and sets the mode of
+    each GPU with C(nvidia-smi), the only tool that reports it.
+  - For AMD's GPUs it writes C(power/control) of the PCI device, V(on) or V(auto).
 extends_documentation_fragment:
   - mlnode.tuning.area.gpu
 notes:
   - At boot an enabled daemon sets the mode, unless it is started with C(--no-persistence-mode) as on Ubuntu. Otherwise
     the agent sets it, see M(mlnode.tuning.agent).
-  - V(unsupported) in a container, without an NVIDIA GPU, without its driver, or without C(nvidia-smi). GPUs of other
-    vendors have no such mode.
+  - V(unsupported) in a container, without a GPU of NVIDIA or AMD, without its driver, or without C(nvidia-smi).
   - If the kernel has a GPU that C(nvidia-smi) does not list, the setting is V(unknown), as the GPU may have failed.
 seealso:
   - module: mlnode.tuning.node_audit

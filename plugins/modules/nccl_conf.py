@@ -11,7 +11,8 @@ module: nccl_conf
 short_description: Declare variables of NCCL in /etc/nccl.conf
 version_added: 0.1.0
 description:
-  - Keeps variables of NCCL in C(/etc/nccl.conf), which every job that uses NCCL reads when it starts.
+  - Keeps variables of NCCL in C(/etc/nccl.conf), which every job that uses NCCL reads when it starts. On AMD's GPUs the
+    file is C(/etc/rccl.conf), which RCCL reads; if it is a link to C(nccl.conf), that is written.
   - Detects the RDMA devices of the rails, and the interface on which jobs meet, on the machine itself. The agent repeats
     this at every boot.
   - Checks names, and values that NCCL misreads silently. NCCL ignores a misspelled name, reads V(4M) as 4, and V(010) as

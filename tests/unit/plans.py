@@ -31,6 +31,7 @@ from ansible_collections.mlnode.tuning.tests.unit.grub_machine import (
 )
 from ansible_collections.mlnode.tuning.tests.unit.machine import OFFERED
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
+from ansible_collections.mlnode.tuning.tests.unit.nicctl import Nicctl
 from ansible_collections.mlnode.tuning.tests.unit.roles import name_of
 from mlnode.agent.registry import KINDS
 from mlnode.drivers.gpu import nvidia_smi as nvidia
@@ -38,6 +39,7 @@ from mlnode.engine import declared, engine
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.engine.plan import Kept
+from mlnode.host.system import Finished
 from mlnode.model.setting import BOTH_LAYERS, Layer
 from mlnode.topology import hardware, management
 
@@ -105,6 +107,8 @@ STOCK = {
     "/usr/lib/systemd/system/containerd.service": "[Service]\nExecStart=/usr/bin/containerd\n",
     "/etc/default/irqbalance": "",
     "/usr/sbin/dcb": "",
+    # systemd mounts debugfs.
+    "/sys/kernel/debug/wakeup_sources": "",
     "/usr/lib/systemd/system/irqbalance.service": (
         "[Service]\nEnvironmentFile=-/etc/default/irqbalance\n"
         "ExecStart=/usr/sbin/irqbalance $IRQBALANCE_ARGS\n"
@@ -115,7 +119,7 @@ STOCK = {
 _MODULES = ("ib_uverbs", "rdma_ucm", "ib_umad")
 READ_AHEAD = "/queue/read_ahead_kb"
 _INSTALLED = (
-    "/gpu/", "/proc/driver/", "/proc/sys/", "/sys/module/", THP,
+    "/gpu/", "/proc/driver/", "/proc/sys/", "/sys/kernel/debug", "/sys/module/", THP,
     "/boot", "/etc", "/lib", "/run", "/usr", "/var",
 )  # fmt: skip
 
@@ -147,7 +151,18 @@ class Installed(DcbMachine):
             nic.name: Nic(nic.driver, channels=queues[nic.name], channels_max=queues[nic.name])
             for nic in hardware
         }
-        self.bridges = {nic.name: Bridge(single=nic.driver == "ice") for nic in hardware if nic.rdma}
+        self.bridges = {
+            nic.name: Bridge.bare() if nic.driver == "ionic" else Bridge(single=nic.driver == "ice")
+            for nic in hardware
+            if nic.rdma
+        }
+        own = {nic.rdma[0]: nic.address or "" for nic in hardware if nic.driver == "ionic" and nic.rdma}
+        self.nicctl = Nicctl(own)
+        if own:
+            self._lay("/usr/sbin/nicctl", "")
+            for nic in hardware:
+                if nic.driver == "ionic":
+                    self.nics[nic.name].pause = {"autoneg": 0, "rx": 1, "tx": 1}
         for name in ("all", *(nic.name for nic in known.nics)):
             # systemd's 50-default.conf leaves `all` out.
             loose = "0" if name == "all" else "2"
@@ -157,11 +172,17 @@ class Installed(DcbMachine):
         self._lay(f"/lib/modules/{release}/modules.dep", "".join(f"{module}.ko:\n" for module in _MODULES))
         if known.rdma:
             self._lay(f"/sys/module/{_MODULES[0]}/initstate", "live")
+        for module in {gpu.driver for gpu in known.gpus if gpu.driver in ("amdgpu", "nvidia")}:
+            self._lay(f"/sys/module/{module}/initstate", "live")
+            self._lay(f"/boot/config-{release}", "CONFIG_PCI_P2PDMA=y\nCONFIG_DMABUF_MOVE_NOTIFY=y")
         gpus = [gpu.address for gpu in known.gpus if gpu.driver == "nvidia"]
         if gpus:
             self._lay(nvidia.DRIVER, VERSION)
             rows = [f"{number}, 0000{address}, Disabled" for number, address in enumerate(gpus)]
             self._lay(nvidia.CAPTURED, "\n".join(rows))
+
+    def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
+        return self.nicctl.run(command[1:]) if command[0] == "nicctl" else super().run(command, seconds)
 
     def blocked(self, path: str) -> str:
         """By the mounts of a container, which mountinfo.blocked() cannot follow into another folder."""

@@ -17,6 +17,7 @@ from ..engine.engine import Request
 from ..engine.kind import Row
 from ..engine.lock import WAIT_SECONDS, locked
 from ..engine.revert import BASELINES, FOLDERS, Change, described
+from ..host import places
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
 from ..knobs.irq import irqbalance
@@ -91,10 +92,11 @@ def _refuse_with_origin(host: Host) -> None:
 
 def _files(host: Host) -> list[_File]:
     files = [_File(path, None, reader) for path, reader in origin_paths.present(host).items()]
-    path, text = nccl_file.PATH, nccl_file.parse(host.text(nccl_file.PATH)).others
-    content = text.encode("utf-8", "surrogateescape")
-    if host.content(path) not in (None, content):
-        files.append(_File(path, content if text.strip() else None, ""))
+    for path in places.BLOCKS:
+        text = nccl_file.parse(host.text(path)).others
+        content = text.encode("utf-8", "surrogateescape")
+        if host.content(path) not in (None, content):
+            files.append(_File(path, content if text.strip() else None, ""))
     return files
 
 

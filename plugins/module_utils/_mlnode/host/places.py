@@ -44,7 +44,7 @@ _SHARED = (
     r"/etc/default/grub",
     r"/etc/kernel/cmdline",
     rf"/(?:boot|efi|boot/efi)/loader/entries/{_PART}\.conf",
-    r"/etc/nccl\.conf",
+    r"/etc/[nr]ccl\.conf",
     r"/etc/docker/daemon\.json",
     r"/etc/systemd/system/multi-user\.target\.wants/irqbalance\.service",
 )
@@ -69,6 +69,8 @@ _KERNEL = (
     rf"/sys/class/net/{_PART}(?!/(?:device|phydev|master|(?:upper|lower)_[^/]*)/)",
     rf"/sys/block/{_PART}/queue",
     r"/sys/class/bdi/[0-9]+:[0-9]+",
+    # Whether the kernel may suspend an unused device, such as a GPU
+    rf"/sys/bus/pci/devices/{_PART}/power(?=/control\Z)",
     # memory.swappiness of slices and services, with cgroup v1
     r"/sys/fs/cgroup/memory",
     *_DEVICES,
@@ -209,7 +211,9 @@ OWN = (
 )
 
 #: System file → kind, and pattern of the first line of its block; the group is the declaration's name
-BLOCKS = {"/etc/nccl.conf": ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")}
+BLOCKS = dict.fromkeys(
+    ("/etc/nccl.conf", "/etc/rccl.conf"), ("nccl", r"# BEGIN mlnode\.tuning ([a-z0-9_-]+)\b")
+)
 
 _BELOW = tuple(f"{folder}/" for folder in FOLDERS)
 # Not in the patterns above, because compiling it takes longer than checking ten files.

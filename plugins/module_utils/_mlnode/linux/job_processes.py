@@ -85,12 +85,12 @@ def with_devices(host: Host) -> Seen:
         try:
             devices = jobs.held(host, pid)
         except HostError:
-            if jobs.is_program_of_jobs(jobs.name_of(host, pid)):
+            if not jobs.is_service(host, pid, jobs.name_of(host, pid)):
                 raise
             return
         if devices:
             holder = _read(host, pid, devices)
-            processes.extend([holder] if jobs.is_program_of_jobs(holder.name) else [])
+            processes.extend([] if jobs.is_service(host, pid, holder.name) else [holder])
 
     unseen = jobs.each(host, process)
     return Seen(tuple(processes), unseen)
@@ -256,7 +256,6 @@ def _of_step(host: Host, pid: int, generation: int) -> Job | None:
 
 # -- names of people -----------------------------------------------------------------------
 
-_POD_LOGS = "/var/log/pods"
 #: Folder of the kubelet for the logs of a pod (pkg/kubelet/kuberuntime: BuildPodLogsDirectory)
 _POD_FOLDER = regex(r"([^_/]+)_([^_/]+)_([^_/]+)\Z")
 _HEX = regex(r"[0-9a-f]{4,64}\Z", re.ASCII)
@@ -271,7 +270,7 @@ _NAME = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z", re.ASCII)
 
 def pods(host: Host) -> dict[str, str]:
     """Uid → NAMESPACE/NAME of the pods on this node, from root's folders of their logs. Raises HostError."""
-    matches = (_POD_FOLDER.match(name) for name in host.names(_POD_LOGS))
+    matches = (_POD_FOLDER.match(name) for name in host.names(jobs.POD_LOGS))
     return {match.group(3): f"{match.group(1)}/{match.group(2)}" for match in matches if match}
 
 

@@ -16,6 +16,7 @@ from ..host.host import Host
 from ..model import accelerators
 from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
+from . import cgroup_names, job_status
 
 #: Most findings in a message that people still read
 _MOST = 8
@@ -30,13 +31,23 @@ _DEVICE = regex(
     re.ASCII,
 )
 
-#: /proc/PID/comm, cut to 15 characters, of services that hold a device all the time and are not jobs
+#: /proc/PID/comm, cut to 15 characters, of services that hold a device all the time and are not jobs. Any
+#: process may call itself so: see is_service()
 _SERVICES = {
     **{name: why for vendor in accelerators.VENDORS.values() for name, why in vendor.services},
     "ibacm": "answers questions for addresses, and asks again after a reset",
     "Xorg": "a screen, which no network matters to",
     "gnome-shell": "as Xorg",
 }
+
+#: User id of root or of a system account, which starts no jobs: people begin at 1000 (login.defs(5), UID_MIN;
+#: systemd, Users, Groups, UIDs and GIDs)
+_SYSTEM_USER = regex(r"[0-9]{1,3}\Z", re.ASCII)
+#: Folders of pods, by kubelet: NAMESPACE_NAME_UID
+POD_LOGS = "/var/log/pods"
+#: Namespaces that a cluster's users may not use: Kubernetes' own, and those in the guides of operators for
+#: GPUs (NVIDIA GPU Operator, with Helm and on OpenShift; AMD GPU Operator)
+_SYSTEM_PODS = ("kube-system", "gpu-operator", "nvidia-gpu-operator", "kube-amd-gpu")
 
 STEP_NAME = "slurmstepd"
 #: The title that slurmstepd sets: [4711.0], [4711.batch], [4711.extern], and [4711] in old versions
@@ -166,7 +177,8 @@ def stat(host: Host, pid: int) -> Stat:
 def _process(host: Host, pid: int, slurm: set[int]) -> str:
     """The finding about a process; a step of a job goes to slurm. "" for nothing."""
     name = name_of(host, pid)
-    return _step(host, pid, slurm) if name == STEP_NAME else _words(_holder(host, pid, name))
+    step = _step(host, pid, slurm) if name == STEP_NAME else ""
+    return step or _words(_holder(host, pid, name))
 
 
 def _pids(host: Host) -> list[int]:
@@ -178,14 +190,35 @@ def _holder(host: Host, pid: int, name: str) -> Holder:
 
 
 def devices(host: Host, pid: int, name: str) -> tuple[str, ...]:
-    """Open devices of a process; none for one of the services, and for the daemon of a job's step. Raises
-    HostError."""
-    return held(host, pid) if is_program_of_jobs(name) else ()
+    """Open devices of a process; none for a service. Raises HostError."""
+    return () if is_service(host, pid, name) else held(host, pid)
 
 
-def is_program_of_jobs(name: str) -> bool:
-    """False for the services, and for the daemon of a job's step."""
-    return name not in _SERVICES and name != STEP_NAME
+def is_service(host: Host, pid: int, name: str) -> bool:
+    """True for one of the services, and for the daemon of a job's step: by its name, and by an account or a
+    pod that no job's user can choose. Raises HostError.
+
+    A process of a container is one only in a system pod: root of a container may be anyone, and so may its
+    programs. In doubt it is a job.
+    """
+    if name not in _SERVICES and name != STEP_NAME:
+        return False
+    group = host.value(f"/proc/{pid}/cgroup")
+    if group.unreadable is not None:
+        raise HostError("read", f"/proc/{pid}/cgroup", None, group.unreadable)
+    job = cgroup_names.parse(group.text or "").job
+    if job.kind == cgroup_names.POD:
+        return _is_system_pod(host, job.id)
+    if job.kind == cgroup_names.CONTAINER or (job.kind == cgroup_names.SLURM and name != STEP_NAME):
+        return False
+    uids = job_status.row(host, pid, "Uid").split()
+    return len(uids) == 4 and all(map(_SYSTEM_USER.match, uids))
+
+
+def _is_system_pod(host: Host, uid: str) -> bool:
+    """Raises HostError."""
+    folders = (name.split("_") for name in host.names(POD_LOGS))
+    return any(parts[0] in _SYSTEM_PODS and parts[-1] == uid for parts in folders)
 
 
 def held(host: Host, pid: int) -> tuple[str, ...]:
@@ -208,7 +241,7 @@ def _step(host: Host, pid: int, slurm: set[int]) -> str:
     if job:
         slurm.add(int(job))
         return ""
-    if _IDLE_STEP in line.split(b"\0")[1:]:
+    if _IDLE_STEP in line.split(b"\0")[1:] and is_service(host, pid, STEP_NAME):
         return ""
     return f"pid {pid} (slurmstepd) runs a Slurm job"  # the process has no title yet
 

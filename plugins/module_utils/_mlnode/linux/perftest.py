@@ -70,7 +70,8 @@ class Request:
 
     seconds: of a bandwidth, including the margins at both ends. margin: their length, None for perftest's
     own. iterations: of a latency, in place of seconds; 0 for a bandwidth. backward: the server writes. gpu:
-    number of the GPU whose memory is used, as its library counts; None for the host's. vendor: of it.
+    number of the GPU whose memory is used, as its library counts; None for the host's. vendor: of it. dmabuf:
+    the port reaches this memory as DMA-BUF.
     """
 
     device: str
@@ -85,6 +86,7 @@ class Request:
     backward: bool = False
     gpu: int | None = None
     vendor: str = ""
+    dmabuf: bool = False
 
     @property
     def most(self) -> int:
@@ -107,6 +109,7 @@ class Request:
         argv += [] if self.gid is None else ["-x", str(self.gid)]
         argv += ["--reversed"] if self.backward else []
         argv += [] if memory is None else [f"{memory.option}={self.gpu}"]
+        argv += [memory.dmabuf] if memory is not None and self.dmabuf else []
         return [*argv, self.peer] if self.peer else argv
 
 
@@ -261,10 +264,10 @@ def gpu(text: str) -> str:
     return dict(_GPU.findall(text)).get(picked.group(1), "") if picked else ""
 
 
-def is_gpu(used: str, address: str) -> bool:
-    """True if gpu() names the GPU with this PCI address."""
-    place = address.partition(":")[2].rpartition(".")[0].upper()  # 0000:17:00.0 for people
-    return used == place or (":" not in used and used == place.partition(":")[0])
+def place(address: str, vendor: str) -> str:
+    """Part of a PCI address by which perftest names a GPU: 17:00 or 17 for 0000:17:00.0."""
+    _domain, bus, slot = address.upper().split(":")
+    return bus if MEMORIES[vendor].by_bus else f"{bus}:{slot.partition('.')[0]}"
 
 
 def _line(text: str) -> str:
@@ -362,11 +365,15 @@ _OF_ROCM = (
 
 
 class Memory(NamedTuple):
-    """Memory of a vendor's GPUs. option: takes the number of the GPU. order: words before the program, by
-    which the vendor's library counts GPUs as drivers/gpu does. without: advice if the option is not built in.
+    """Memory of a vendor's GPUs. option: takes the number of the GPU. dmabuf: option for DMA-BUF; without it
+    perftest registers the memory like a program's own, which needs an RDMA core with peer memory. by_bus:
+    perftest names a GPU by its bus alone. order: words before the program, by which the vendor's library
+    counts GPUs as drivers/gpu does. without: advice if the option is not built in.
     """
 
     option: str
+    dmabuf: str
+    by_bus: bool
     order: tuple[str, ...]
     without: str
     meanings: tuple[tuple[Any, str], ...]
@@ -374,8 +381,15 @@ class Memory(NamedTuple):
 
 #: By default CUDA counts from the fastest GPU on (CUDA_DEVICE_ORDER).
 MEMORIES: Mapping[str, Memory] = {
-    "NVIDIA": Memory("--use_cuda", ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"), WITHOUT_CUDA, _OF_CUDA),
-    "AMD": Memory("--use_rocm", (), WITHOUT_ROCM, _OF_ROCM),
+    "NVIDIA": Memory(
+        "--use_cuda",
+        "--use_cuda_dmabuf",
+        False,
+        ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID"),
+        WITHOUT_CUDA,
+        _OF_CUDA,
+    ),
+    "AMD": Memory("--use_rocm", "--use_rocm_dmabuf", True, (), WITHOUT_ROCM, _OF_ROCM),
 }
 
 #: Message → remedy. The first match counts: later lines follow from earlier ones

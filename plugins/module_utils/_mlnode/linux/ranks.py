@@ -23,6 +23,7 @@ _VFIO = regex(rf"/dev/(?:{jobs.VFIO})\Z", re.ASCII)
 #: The last PCI function on a path, or the only one in a file
 _PCI = regex(r"(?:.*/)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:/[^:]+)?\Z", re.ASCII | re.IGNORECASE)
 _PCI_DEVICES = "/sys/bus/pci/devices"
+_NUMBERED = "/dev/nvidia"
 _NVIDIA = "/proc/driver/nvidia/gpus"
 _MINOR = regex(r"^Device Minor:\s*([0-9]{1,6})\s*$", re.MULTILINE | re.ASCII)
 #: The field of /proc/PID/stat after the name, which may contain any text (proc_pid_stat(5): 39, processor)
@@ -83,8 +84,8 @@ def _rank(host: Host, holder: jobs.Holder, devices: tuple[str, ...]) -> Rank:
 def address(host: Host, device: str) -> str | None:
     """PCI address of the GPU behind a device file; None if the file is for all GPUs, as /dev/kfd, or the GPU
     is unknown. Raises HostError."""
-    if device.startswith("/dev/nvidia"):
-        return _nvidia(host).get(device[len("/dev/nvidia") :])
+    if device.startswith(_NUMBERED):
+        return _nvidia(host).get(device[len(_NUMBERED) :])
     if _VFIO.match(device):
         return _passed(host, device.rpartition("/")[2])
     name = device[len("/dev/") :]
@@ -93,6 +94,12 @@ def address(host: Host, device: str) -> str | None:
             number = next(iter(re.findall("[0-9]+", name)), "")
             return _function(host, path.format(name=name.rpartition("/")[2], number=number))
     return None
+
+
+def name_on_node(path: str, number: str) -> str:
+    """Path on the node of a device file that a container may have under another name. number: MAJOR:MINOR,
+    which no container changes: files of the pattern /dev/nvidiaN are named by the minor number."""
+    return f"{_NUMBERED}{number.partition(':')[2]}" if path.startswith(_NUMBERED) else path
 
 
 def _function(host: Host, path: str) -> str | None:

@@ -118,6 +118,8 @@ VENDORS = {
     ),
 }
 
+#: Variables that choose the devices of a process, or of a container
+VISIBLE = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 #: Pattern of every device file of an accelerator, below /dev → its path in sysfs
 FILES = dict(file for vendor in VENDORS.values() for file in vendor.files)
 #: Patterns of the files that stand for one accelerator

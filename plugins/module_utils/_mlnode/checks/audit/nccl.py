@@ -19,7 +19,7 @@ from .model import Looks, topic
 _GUIDE = "NCCL user guide, Environment Variables"
 
 #: Source of a finding about all files, among them NCCL's own
-_FILES = "/etc/nccl.conf and the files of environments"
+_FILES = "the file of NCCL or RCCL in /etc, and the files of environments"
 
 DISABLED = topic(
     "nccl_disabled",

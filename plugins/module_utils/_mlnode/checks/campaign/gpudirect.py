@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from ...drivers.gpu import drivers as gpu_drivers
+from ...drivers.gpu.driver import GpuDriver
 from ...host.host import Host
 from ...host.system import Finished
 from ...linux import perftest
-from ...model.errors import HostError, RefusedError, UnfitError
+from ...model.errors import HostError, RefusedError, UnfitError, listed
 from ...topology import hardware
 from ...topology.model import KINDS, Topology
+from ..rdma import gpudirect as peers
 from . import rdma, rdma_bw
 from .kind import GBITS, End, Part, Rail
 from .rdma import Flow
@@ -51,10 +53,14 @@ def require(host: Host) -> None:
     rdma.require(host, PROGRAM)
     vendors = {gpu.vendor for gpu in hardware.topology(host).gpus}
     memories = [memory for vendor, memory in perftest.MEMORIES.items() if vendor in vendors]
-    offered = host.run([PROGRAM, "--help"]).out
     for memory in memories:
-        if f"{memory.option}=" not in offered:
+        if f"{memory.option}=" not in _offered(host):
             raise HostError("use", f"{PROGRAM} {memory.option}", None, memory.without)
+
+
+def _offered(host: Host) -> str:
+    """Options of this build. Raises HostError."""
+    return host.once(f"{PROGRAM} --help", lambda: host.run([PROGRAM, "--help"]).out)
 
 
 def ends(host: Host, part: Part) -> list[End]:
@@ -81,12 +87,29 @@ def _with_gpu(host: Host, topology: Topology, end: End) -> End:
     numbered = driver.numbered(host, alike)
     if best not in numbered:
         raise RefusedError(f"{end.device}: {driver.MODULE} has no compute node for the GPU at {best}")
-    return end._replace(gpu=numbered.index(best), gpu_address=best, gpu_vendor=gpus[best])
+    place = perftest.place(best, gpus[best])
+    twins = [address for address in alike if perftest.place(address, gpus[best]) == place]
+    if len(twins) > 1:
+        raise RefusedError(
+            f"{end.device}: perftest names a GPU without its PCI domain, as {place}, and that may be "
+            f"{listed(twins)}: which one it would measure is unknown"
+        )
+    found = end._replace(gpu=numbered.index(best), gpu_address=best, gpu_vendor=gpus[best])
+    return found._replace(dmabuf=_is_dmabuf(host, topology, found, driver))
+
+
+def _is_dmabuf(host: Host, topology: Topology, end: End, driver: GpuDriver) -> bool:
+    """True if the RDMA core has no peer memory of this driver, and perftest was built with DMA-BUF. Raises
+    HostError."""
+    cards = [device.address for device in topology.rdma if device.name == end.device and device.address]
+    peer_memory = peers.peer_memory(host, driver, cards)
+    return not peer_memory.works and perftest.MEMORIES[end.gpu_vendor].dmabuf in _offered(host).split()
 
 
 def flows(part: Part, rail: Rail, step: int) -> list[Flow]:
-    gpu = rail.end.gpu if step % 2 else None
-    return [rdma_bw.flow(part, rail, step, backward=step >= 2, gpu=gpu, vendor=rail.end.gpu_vendor)]
+    end = rail.end
+    gpu = {"gpu": end.gpu, "vendor": end.gpu_vendor, "dmabuf": end.dmabuf} if step % 2 else {}
+    return [rdma_bw.flow(part, rail, step, backward=step >= 2, **gpu)]
 
 
 def read(done: Finished, flow: Flow) -> Measured:
@@ -95,7 +118,7 @@ def read(done: Finished, flow: Flow) -> Measured:
     wanted, used = flow.end.gpu_address, perftest.gpu(done.out)
     if flow.request.gpu is None and used:
         raise UnfitError(f"the memory of the GPU at {used} was used instead of the host's")
-    if flow.request.gpu is not None and not perftest.is_gpu(used, wanted):
+    if flow.request.gpu is not None and used != perftest.place(wanted, flow.end.gpu_vendor):
         raise UnfitError(f"the memory of {used or 'no GPU'} was used instead of the GPU at {wanted}")
     return measured
 

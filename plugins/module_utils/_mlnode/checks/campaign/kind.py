@@ -109,7 +109,7 @@ class End(NamedTuple):
 
     The other fields describe an RDMA port. gid: entry of its GID table, None if it has LIDs. addressed: the
     entry is the address of the rail. gpu: number of the nearest GPU, as its vendor's library counts;
-    gpu_address: its PCI address.
+    gpu_address: its PCI address. dmabuf: the port reaches its memory as DMA-BUF.
     """
 
     interface: str
@@ -121,6 +121,7 @@ class End(NamedTuple):
     gpu: int | None = None
     gpu_address: str = ""
     gpu_vendor: str = ""
+    dmabuf: bool = False
 
 
 class Rail(NamedTuple):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Generator, Iterator, Sequence
 
-from ...knobs.irq import vectors
+from ...drivers.nic import vectors
 from ...linux import cgroup_files, irqs, jobs
 from ...linux.cgroup_files import Line, Quota
 from ...model import cpulist, values

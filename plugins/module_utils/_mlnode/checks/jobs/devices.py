@@ -110,15 +110,13 @@ def _gpus(place: Place, node: Node, topology: Topology, files: Mapping[str, str]
 
 
 def _seen_gpus(node: Node, topology: Topology, files: Mapping[str, str]) -> set[str]:
-    """Addresses of GPUs; the path of a GPU that is not known. NVIDIA's have a file for rendering as well, and
+    """Addresses of GPUs; the path of a GPU that is not known. A GPU may have two files, and
     a graphics processor of the board has such a file alone. Raises HostError."""
     gpus = {gpu.address for gpu in topology.gpus}
     seen = set()
     for path, number in files.items():
         if not path.startswith(_RDMA_FILES):
-            # Another name in a container changes no number of NVIDIA's.
-            own = f"/dev/nvidia{number.partition(':')[2]}" if path.startswith("/dev/nvidia") else path
-            address = rank_files.address(node.host, own)
+            address = rank_files.address(node.host, rank_files.name_on_node(path, number))
             if address is None and path.startswith(_VFIO_FILES):
                 continue  # a NIC, for a network stack in the job
             seen.update([address or path] if not gpus or address is None or address in gpus else [])

@@ -8,6 +8,7 @@ from collections import Counter
 from itertools import islice
 from typing import Iterator, Sequence, Tuple
 
+from ...knobs.nccl import file as nccl_file
 from ...linux import inside, job_processes
 from ...linux.cgroup_names import POD
 from ...linux.inside import Storage
@@ -122,8 +123,9 @@ def _divided(node: Node, place: Place, passwd: Value) -> Iterator[tuple[Place, l
         user = inside.inner_user(node.host, place.first)
     except HostError:  # the process has ended
         user = None
+    conf = nccl_file.path_of(node.host)
     by_paths: dict[tuple[str, ...], list[Process]] = {}
     for process in place.processes:
-        by_paths.setdefault(tuple(nccl.conf_paths(process, passwd, user)), []).append(process)
+        by_paths.setdefault(tuple(nccl.conf_paths(process, passwd, user, conf)), []).append(process)
     for paths, processes in by_paths.items():
         yield replace(place, processes=tuple(processes), values={}, unknown={}), [*paths]

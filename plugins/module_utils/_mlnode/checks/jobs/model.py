@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...engine.declared import Declaration
 from ...host.host import Host
+from ...knobs.nccl.file import PATH
 from ...linux.inside import Environment, Network, Storage
 from ...linux.job_processes import JobProcess
 from ...model.errors import MlnodeError, printable
@@ -78,6 +79,11 @@ class Place:
     older: bool = False
     values: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def conf(self) -> str:
+        """File of NCCL for all users: the last one that it reads."""
+        return [PATH, *self.confs][-1]
 
     @property
     def first(self) -> JobProcess:

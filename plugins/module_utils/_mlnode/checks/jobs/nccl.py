@@ -3,8 +3,8 @@
 """Variables of NCCL as a job takes them: from its environment, then from NCCL's files in its mount namespace.
 
 NCCL reads the file that NCCL_CONF_FILE names, or else .nccl.conf in the home folder, and then /etc/nccl.conf;
-the first value of a variable counts (NCCL's src/misc/param.cc: initEnv). The kernel shows the environment at
-the start of the process; a program may change it later.
+RCCL reads .rccl.conf and /etc/rccl.conf. The first value of a variable counts (src/misc/param.cc: initEnv).
+The kernel shows the environment at the start of the process; a program may change it later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from .model import Node, Place, Process
 NAME, VALUES, UNREAD = "job_nccl", "job_nccl_values", "job_nccl_files"
 
 CONF_FILE = "NCCL_CONF_FILE"
-_HOME_FILE = ".nccl.conf"
 _REFERENCE = "NCCL user guide, Environment Variables"
 _REASON = "NCCL takes another value, or less of the hardware, without a word at NCCL_DEBUG=WARN"
 #: Name in `unknown` for all variables of NCCL
@@ -51,15 +50,16 @@ class _Taken(NamedTuple):
 _ENVIRONMENT = "its environment"
 
 
-def conf_paths(process: Process, passwd: Value, user: int | None) -> list[str]:
+def conf_paths(process: Process, passwd: Value, user: int | None, conf: str) -> list[str]:
     """Files that NCCL reads in this process, in its order; without the one in a home folder that is not
-    known. user: id inside the process's user namespace."""
+    known. user: id inside the process's user namespace. conf: file for all users."""
     chosen = process.variable(CONF_FILE)
     if chosen:
-        return [chosen, file.PATH] if chosen.startswith("/") else [file.PATH]
+        return [chosen, conf] if chosen.startswith("/") else [conf]
     home = inside.home(passwd.text, user) if passwd.text is not None and user is not None else None
     folder = home or process.variable("HOME") or ""
-    return [f"{folder.rstrip('/')}/{_HOME_FILE}", file.PATH] if folder.startswith("/") else [file.PATH]
+    own = f"{folder.rstrip('/')}/{file.home_name(conf)}"
+    return [own, conf] if folder.startswith("/") else [conf]
 
 
 def taken(place: Place, process: Process) -> dict[str, _Taken]:
@@ -129,7 +129,7 @@ def _group(
             good.append(name)
         else:
             yield check
-    subject = place.subject(NAME, target=target, source=file.PATH)
+    subject = place.subject(NAME, target=target, source=place.conf)
     if good:
         yield subject.made(Verdict.PASS, listed(good), expected="as declared")
     if not wants:
@@ -156,7 +156,7 @@ def _compared(
     """Check of one declared variable; None if it is as declared."""
     info = kind.info(f"{kind.KIND}.{name}", Value())
     subject = place.subject(
-        NAME, target=target, source=used.where if used else file.PATH, expected=want,
+        NAME, target=target, source=used.where if used else place.conf, expected=want,
         severity=info.severity, reason=info.reason, reference=info.source,
     )  # fmt: skip
     if unread and not (used and used.of_job):
@@ -192,7 +192,7 @@ def _lint(
         for name, used in variables.items()
     ]
     subject = place.subject(
-        VALUES, target=target, source=f"/proc/{processes[0].pid}/environ and {file.PATH}",
+        VALUES, target=target, source=f"/proc/{processes[0].pid}/environ and {place.conf}",
         severity=Severity.MEDIUM, reason=_REASON, reference=_REFERENCE,
     )  # fmt: skip
     if unread:

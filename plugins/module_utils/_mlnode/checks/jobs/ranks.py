@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Mapping
 
 from ...knobs.nccl import environment, names
-from ...model import values
+from ...model import accelerators, values
 from ...model.record import NamedTuple, regex
 
 
@@ -37,7 +37,7 @@ _LOCAL_WORLD = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRAN
 _STEP, _SPECIAL_STEPS = "SLURM_STEP_ID", 0xFFFFFFF0
 
 _OTHERS = (
-    *("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+    *accelerators.VISIBLE,
     *("SLURM_JOB_ID", _STEP, "HOME"),
 )
 #: Rendezvous of torch.distributed and size of a Slurm job, by which places on several nodes are one job

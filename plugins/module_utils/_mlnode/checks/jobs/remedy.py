@@ -135,16 +135,17 @@ def shm(place: Place, size: str) -> str:
 
 
 def nccl_file(place: Place) -> str:
+    conf = place.conf
     advice = {
-        PODMAN: _podman(place, "-v /etc/nccl.conf:/etc/nccl.conf:ro"),
-        DOCKER: "docker run -v /etc/nccl.conf:/etc/nccl.conf:ro",
-        CONTAINERD: "nerdctl run -v /etc/nccl.conf:/etc/nccl.conf:ro",
-        POD: f"mount /etc/nccl.conf of the node as a hostPath volume of type File{_RENDER_POD}",
-        CRIO: f"mount /etc/nccl.conf of the node as a hostPath volume of type File{_RENDER_POD}",
-        LXC: "lxc.mount.entry = /etc/nccl.conf etc/nccl.conf none bind,ro,create=file 0 0",
-        NSPAWN: "BindReadOnly=/etc/nccl.conf in [Files] of its .nspawn file",
+        PODMAN: _podman(place, f"-v {conf}:{conf}:ro"),
+        DOCKER: f"docker run -v {conf}:{conf}:ro",
+        CONTAINERD: f"nerdctl run -v {conf}:{conf}:ro",
+        POD: f"mount {conf} of the node as a hostPath volume of type File{_RENDER_POD}",
+        CRIO: f"mount {conf} of the node as a hostPath volume of type File{_RENDER_POD}",
+        LXC: f"lxc.mount.entry = {conf} {conf[1:]} none bind,ro,create=file 0 0",
+        NSPAWN: f"BindReadOnly={conf} in [Files] of its .nspawn file",
     }
-    in_image = "mount the node's /etc/nccl.conf into its root folder; mlnode render enroot prints a mount"
+    in_image = f"mount the node's {conf} into its root folder; mlnode render enroot prints a mount"
     return advice.get(form(place), in_image if "mnt" in place.own else "run mlnode check, then mlnode apply")
 
 

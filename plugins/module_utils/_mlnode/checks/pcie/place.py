@@ -8,8 +8,8 @@ import re
 from functools import partial
 from typing import Iterator, Sequence
 
+from ...drivers.nic import vectors as irq_vectors
 from ...host.host import Host
-from ...knobs.irq import vectors as irq_vectors
 from ...linux import irqs
 from ...model import cpulist
 from ...model.errors import HostError

@@ -8,6 +8,8 @@ interface of the RDMA core that only the vendor's driver package adds.
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from ...drivers.gpu import drivers as gpu_drivers
 from ...drivers.gpu.driver import GpuDriver
 from ...host.host import Host
@@ -78,7 +80,7 @@ def _vendor(
     ways = []
     if want in ("auto", "peermem"):
         try:
-            ways.append(_peermem(host, driver, cards))
+            ways.append(peer_memory(host, driver, cards))
         except HostError as error:
             ways.append(Way(None, str(error), error.path))
     if want in ("auto", "dmabuf"):
@@ -98,8 +100,9 @@ def _vendor(
     return subject.judged(bool(working), evidence, bad=bad)
 
 
-def _peermem(host: Host, driver: GpuDriver, cards: tuple[str, ...]) -> Way:
-    """Raises HostError."""
+def peer_memory(host: Host, driver: GpuDriver, cards: Sequence[str]) -> Way:
+    """Whether the RDMA core takes the memory of GPUs from their driver. cards: addresses of NICs. Raises
+    HostError."""
     registered = [name for name in driver.PEERS if host.exists(f"{PEERS}/{name}/version")]
     loaded = [name for name in driver.PEER_MODULES if host.exists(f"/sys/module/{name}")]
     if registered:
@@ -131,7 +134,7 @@ def _listed(host: Host, driver: GpuDriver) -> Way | None:
             continue
         barred = config.barred(name) or modules_load.on_command_line(host, name)[1]
         # EFA's module does not need an RDMA core with peer memory.
-        if barred is None and (name == _OF_EFA or not needed.lacking(host, release, name)):
+        if barred is None and (name == _OF_EFA or not needed.lacking(host, release, driver, name)):
             return Way(False, f"{name} is not loaded, and {line.where} lists it", line.where, listed=name)
     return None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any, Mapping
 
+from ...drivers.roce import registry
 from ...host.host import Host
 from ...model.record import regex, replace
 from ...model.setting import Value
@@ -75,7 +76,8 @@ def _missing(topology: Topology, slot: str) -> str:
         return f"nothing answers in its slot {slot}: look at power, riser and card (lspci, dmesg)"
     if function.driver is None:
         return f"the function in its slot {slot} has no driver: load it, or look why it failed (dmesg)"
-    return f"{function.driver} drives its slot {slot} without RDMA: load its RDMA module, such as mlx5_ib"
+    module = registry.named(function.driver).MODULE or "its RDMA module"
+    return f"{function.driver} drives its slot {slot} without RDMA: load {module}"
 
 
 def _rails(topology: Topology, expect: Expectations) -> list[Check]:

@@ -73,7 +73,7 @@ class Report:
 def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     ports = [port for port in rdma_ports.subjects(topology, expect).ports if _has_registers(port, topology)]
     if not ports:
-        return [Subject(name).skip("no port of an NVIDIA NIC is judged") for name in NAMES]
+        return [Subject(name).skip("no port is judged that mlxlink knows") for name in NAMES]
     tool = next((path for path in TOOLS if host.exists(path)), "")
     if not tool:
         return _without(ports)

@@ -32,6 +32,8 @@ NAMES = ("trust", "dscp", "pfc", "global_pause", "ecn", "cnp")
 
 _BY = "declare it with roce_qos"
 
+_OTHERWISE = "another driver, or none of this in the declaration"
+
 #: Keys of a rule that define a scheme of priorities
 _SCHEME = ("trust", "dscp", "pfc", "ecn", "cnp")
 _NO_SCHEME = (
@@ -125,7 +127,8 @@ def _ecn(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     answer = _knobs(host, port, nic, model.ECN, priorities or (0,))
     subject = Subject("ecn", port.name, _source(answer, nic))
     if not answer.knobs:
-        return subject.skip(f"{nic}: {answer.lacks}")
+        wants = f"1 on priority {answers.numbers(priorities)}" if priorities is not None else ""
+        return _lacking(subject, port, f"{nic}: {answer.lacks}", wants)
     if priorities is None:
         return _undeclared(subject, Value("switches per priority"), "ECN", wanted)
     expected = f"1 on priority {answers.numbers(priorities)}, at both ends (np, rp)"
@@ -146,16 +149,18 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
     """Raises HostError."""
     groups = {"dscp": model.CNP_DSCP, "priority": model.CNP_PRIORITY}
     declared_cnp = wanted.get("cnp", {})
-    now, known, expected = {}, {}, {}
+    now, known, expected, lacks = {}, {}, {}, ""
     subject = Subject("cnp", port.name)
-    lacks = ""
     for name, group in groups.items():
         if declared_cnp and name not in declared_cnp:
             continue
         answer = _knobs(host, port, nic, group, declared_cnp.get(name, 0))
         lacks = lacks or answer.lacks
+        if answer.lacks:
+            expected[name] = str(declared_cnp.get(name, ""))
         if answer.managed:
-            known[name] = f"{answer.value} by the firmware"
+            known[name] = f"{answer.value or 'unknown'} by the firmware"
+            now[name], expected[name] = answer.value, str(declared_cnp.get(name, answer.value))
         for knob in answer.knobs:
             subject = subject if subject.source else replace(subject, source=_source(answer, nic))
             value = model.value(host, knob)
@@ -163,14 +168,17 @@ def _cnp(host: Host, port: Port, nic: str, wanted: Wanted) -> Check:
                 return subject.missing(value)
             now[knob.label or name] = known[knob.label or name] = value.text.strip()
             expected[knob.label or name] = knob.want
-    if not now:
-        return subject.skip(f"{nic}: {lacks or _words(known)}")
+    words = "; ".join(filter(None, (_words(known), lacks)))
     if not declared_cnp:
+        if not known:
+            return subject.skip(f"{nic}: {lacks}")
         return _undeclared(subject, Value(_words(known)), "congestion notifications", wanted)
+    if lacks:
+        return _lacking(subject, port, f"{nic}: {words}", _words(expected))
+    if "" in now.values():
+        return subject.unknown(words, expected=_words(expected))
     advice = f"{_BY}: a notification in the wrong priority waits in the congestion that it reports"
-    if lacks and now == expected:
-        return subject.skip(f"{nic}: {_words(known)}; {lacks}")
-    return subject.judged(now == expected, _words(known), expected=_words(expected), advice=advice)
+    return subject.judged(now == expected, words, expected=_words(expected), advice=advice)
 
 
 def _knobs(host: Host, port: Port, nic: str, group: str, value: object) -> model.Answer:
@@ -201,10 +209,15 @@ def _compared(
         return subject.judged((part or shown) == subject.expected, shown)
     if value.absent is None:
         return subject.missing(value)
-    # Soft-RoCE needs no priorities from a NIC, even if a declaration covers all ports.
-    if port.device.address is None:
-        return subject.skip(value.absent)
-    return subject.judged(False, value.absent, advice="another driver, or none of this in the declaration")
+    return _lacking(subject, port, value.absent, subject.expected)
+
+
+def _lacking(subject: Subject, port: Port, why: str, expected: str) -> Check:
+    """A driver has no such setting: a failure if it is declared. expected: empty if not. Soft-RoCE needs
+    no priorities from a NIC, even if a declaration covers all ports."""
+    if not expected or port.device.address is None:
+        return subject.skip(why)
+    return subject.judged(False, why, expected=expected, advice=_OTHERWISE)
 
 
 def _undeclared(subject: Subject, value: Value, what: str, wanted: Wanted) -> Check:

@@ -8,11 +8,10 @@ Written from the sources and documentation of kernel and ROCm; no such GPU was a
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...host.host import Host
-from ...model.check import Check, Nothing, Subject
+from ...model.check import Check, Nothing
 from ...model.errors import HostError, listed
 from ...model.log import Event, Line
 from ...model.record import replace
@@ -29,7 +28,7 @@ from .amd_sysfs import (
     strange,
     value,
 )
-from .driver import Ask, Card, Export, GpuDriver, each, models, supports
+from .driver import Ask, Awake, Card, Export, GpuDriver, models, supports
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -90,18 +89,18 @@ def _answering(host: Host, cards: Sequence[Card]) -> Check:
     return ANSWERING.judged(not lost, evidence, expected=_ALL)
 
 
-def _persistence(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-    return each(PERSISTENCE, cards, partial(_awake, host))
-
-
-def _awake(host: Host, subject: Subject, address: str) -> Check:
-    """Raises HostError."""
-    path = path_of(address, "power/control")
-    mode = required(host, path).strip()
-    if mode not in ("on", "auto"):
-        raise strange(path, mode)
-    evidence = "on" if mode == "on" else "auto: the kernel suspends an unused GPU"
-    return subject.judged(mode == "on", evidence, expected="on")
+def _awake(host: Host, card: Card) -> Awake:
+    """auto: the kernel suspends an unused GPU."""
+    if card.driver not in (None, MODULE):
+        return Awake(lacks=f"belongs to {card.driver}")
+    path = path_of(card.address, "power/control")
+    try:
+        mode = required(host, path).strip()
+        if mode not in ("on", "auto"):
+            raise strange(path, mode)
+    except HostError as error:
+        return Awake(problem=str(error))
+    return Awake(path, mode, off="auto")
 
 
 def _partition(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
@@ -191,9 +190,10 @@ def _imex(_host: Host, _cards: Sequence[Card]) -> Check:
 class Amd(GpuDriver):
     VENDOR = "AMD"
     MODULE = MODULE
+    LOADED = LOADED
+    PERSISTENCE = PERSISTENCE
     LOOKS = (
         ((amd_ras.ECC,), amd_ras.ecc),
-        ((PERSISTENCE,), _persistence),
         ((ANSWERING,), _answering),
         ((amd_speed.CLOCKS,), amd_speed.clocks),
         ((amd_links.FABRIC,), amd_links.fabric),
@@ -205,7 +205,9 @@ class Amd(GpuDriver):
         ((IMEX,), _imex),
     )
     MESSAGES = amd_messages.MESSAGES
-    SUPPORTS = supports(LOOKS[:-1], MESSAGES, gpudirect="peer memory, DMA-BUF; `ib_write_bw --use_rocm`")
+    SUPPORTS = supports(
+        LOOKS[:-1], PERSISTENCE, MESSAGES, gpudirect="peer memory, DMA-BUF; `ib_write_bw --use_rocm`"
+    )
     LACKS = {"imex": "XGMI joins the GPUs of one node only"}
     PEERS = ("amdkfd",)
     PEER_MODULES = ()
@@ -222,6 +224,9 @@ class Amd(GpuDriver):
         if not ours:
             raise Nothing(f"no GPU here belongs to {MODULE}", DEVICES)
         return look(host, cards if look is _answering else ours)
+
+    def awake(self, host: Host, cards: Sequence[Card]) -> Mapping[str, Awake]:
+        return {card.address: _awake(host, card) for card in cards}
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return amd_messages.events(lines)

@@ -65,13 +65,41 @@ class Export(NamedTuple):
     source: str
 
 
+#: Words of a declaration for a GPU that is kept awake, and for one that is not
+ON, OFF = "on", "off"
+
+
+class Awake(NamedTuple):
+    """The file that keeps a GPU awake. now: its text. on, off: the words that it takes. lacks: why the GPU
+    has none. problem: why it is unknown."""
+
+    path: str = ""
+    now: str = ""
+    on: str = ON
+    off: str = OFF
+    lacks: str = ""
+    problem: str = ""
+
+    def check(self, subject: Subject) -> Check:
+        if self.problem:
+            return subject.unknown(self.problem)
+        if self.lacks:
+            return subject.skip(f"it {self.lacks}")
+        return subject.judged(self.now == self.on, self.now, expected=self.on)
+
+
 class GpuDriver(ABC):
     """A vendor's driver.
 
-    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOOKS: topics, with the source of each
-    answer. MESSAGES: about errors in the kernel's log. SUPPORTS: features for the documentation. PEERS,
-    PEER_MODULES: names under which its modules register with an RDMA core that takes peer memory, and these
-    modules. PEER_ADVICE: how to let NICs access its memory.
+    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOADED: path that exists while it is
+    loaded. PARAMETERS: file with the values of its parameters, and the prefix of their names; empty if sysfs
+    has them. LOOKS: topics, with the source of each answer. MESSAGES: about errors in the kernel's log.
+    SUPPORTS: features for the documentation.
+    PEERS, PEER_MODULES: names under which its modules register with an RDMA core that takes peer memory, and
+    these modules. PEER_ADVICE: how to let NICs access its memory. PEER_REBUILD: remedy for a module that does
+    not fit the RDMA core. PEER_SOURCE: document about it.
+    PERSISTENCE: whether a GPU is kept awake. DAEMON, DAEMON_LEAVES: unit that keeps GPUs awake, and the
+    option with which it does not; empty without one.
     """
 
     VENDOR: str
@@ -82,10 +110,22 @@ class GpuDriver(ABC):
     PEERS: tuple[str, ...]
     PEER_MODULES: tuple[str, ...]
     PEER_ADVICE: str
+    PEER_REBUILD: str = ""
+    PEER_SOURCE: str = ""
+    LOADED: str
+    PERSISTENCE: Subject
+    DAEMON: str = ""
+    DAEMON_LEAVES: str = ""
+    PARAMETERS: tuple[str, str] = ("", "")
 
     @abstractmethod
     def require(self, host: Host) -> None:
         """Raises Nothing if the driver is not loaded, and HostError."""
+
+    @abstractmethod
+    def awake(self, host: Host, cards: Sequence[Card]) -> Mapping[str, Awake]:
+        """Address → the file that keeps a GPU awake. cards: the GPUs of this vendor. Raises Nothing,
+        HostError."""
 
     @abstractmethod
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
@@ -109,9 +149,13 @@ class GpuDriver(ABC):
         vendor's. Raises HostError."""
 
     def checks(self, host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-        """Findings about all topics of LOOKS. cards: the GPUs of this vendor."""
-        for topics, look in self.LOOKS:
+        """Findings about all topics. cards: the GPUs of this vendor."""
+        for topics, look in (*self.LOOKS[:1], ((self.PERSISTENCE,), self._awake), *self.LOOKS[1:]):
             yield from findings(topics, partial(self._look, look, host, cards))
+
+    def _awake(self, host: Host, cards: Sequence[Card]) -> Iterator[Check]:
+        for address, state in self.awake(host, cards).items():
+            yield state.check(replace(self.PERSISTENCE, target=f"GPU {address}"))
 
     def _look(self, look: Ask, host: Host, cards: Sequence[Card]) -> Check | Iterable[Check]:
         self.require(host)

@@ -16,7 +16,7 @@ from ...model.record import regex, replace
 from ...model.setting import Severity
 from . import nvidia_query, topics, xid
 from . import nvidia_smi as smi
-from .driver import Card, Export, GpuDriver, supports
+from .driver import Awake, Card, Export, GpuDriver, supports
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
 _ECC_QUERY = (smi.TOOL, f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}", "--format=csv,noheader")
@@ -64,28 +64,23 @@ def _ecc(host: Host, _cards: Sequence[Card]) -> Iterator[Check]:
             yield subject.judged(values.number(uncorrected) == 0, evidence, expected="0 not corrected")
 
 
-def _persistence(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
-    with if_installed():
-        modes = smi.persistence(host)
-    for card in cards:
-        subject, mode = replace(PERSISTENCE, target=f"GPU {card.address}"), modes.get(card.address, "")
-        if mode in (smi.ON, smi.OFF):
-            yield subject.judged(mode == smi.ON, mode, expected=smi.ON)
-        elif mode:
-            yield subject.skip("this GPU has no such mode")
-        elif card.driver not in (None, Nvidia.MODULE):
-            yield subject.skip(f"it belongs to {card.driver}")
-        else:
-            yield subject.unknown(f"{smi.TOOL} does not show this GPU: it may have failed")
-
-
 class Nvidia(GpuDriver):
     VENDOR = "NVIDIA"
     MODULE = "nvidia"
-    LOOKS = (((ECC,), _ecc), ((PERSISTENCE,), _persistence), (nvidia_query.TOPICS, nvidia_query.checks))
+    LOADED = smi.DRIVER
+    LOOKS = (((ECC,), _ecc), (nvidia_query.TOPICS, nvidia_query.checks))
     MESSAGES = xid.XID
+    PERSISTENCE = PERSISTENCE
+    DAEMON = "nvidia-persistenced.service"
+    #: With this the daemon runs and leaves all GPUs as they are, as Ubuntu starts it
+    DAEMON_LEAVES = "--no-persistence-mode"
+    #: kernel-open/nvidia/nv-procfs.c
+    PARAMETERS = ("/proc/driver/nvidia/params", "NVreg_")
     SUPPORTS = supports(
-        LOOKS, MESSAGES, gpudirect="peer memory, DMA-BUF of the open kernel modules; `ib_write_bw --use_cuda`"
+        LOOKS,
+        PERSISTENCE,
+        MESSAGES,
+        gpudirect="peer memory, DMA-BUF of the open kernel modules; `ib_write_bw --use_cuda`",
     )
     PEERS = ("nv_mem", "nv_mem_nc", "nvidia-peermem")
     PEER_MODULES = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
@@ -94,13 +89,34 @@ class Nvidia(GpuDriver):
         "modules on a kernel since 5.12"
     )
 
+    #: nv_mem_client_init() of a module without these symbols only returns EINVAL
+    #: (kernel-open/nvidia-peermem/nvidia-peermem.c)
+    PEER_REBUILD = "build NVIDIA's driver again with DOCA-OFED installed"
+    PEER_SOURCE = "NVIDIA GPUDirect RDMA, nvidia-peermem"
+
     def require(self, host: Host) -> None:
         try:
             host.read(smi.DRIVER)
         except HostError as error:
             if error.absent:
-                raise Nothing(error.missing, smi.DRIVER) from error
+                raise Nothing(f"{error.missing}: NVIDIA's driver is not loaded", smi.DRIVER) from error
             raise
+
+    def awake(self, host: Host, cards: Sequence[Card]) -> Mapping[str, Awake]:
+        """As nvidia-persistenced sets it if it runs, else the driver (nvidia-persistenced(1))."""
+        with if_installed():
+            modes = smi.persistence(host)
+        return {card.address: self._mode(card, modes.get(card.address, "")) for card in cards}
+
+    def _mode(self, card: Card, mode: str) -> Awake:
+        if mode in (smi.ON, smi.OFF):
+            return Awake(smi.file_of(card.address), mode)
+        if mode:
+            return Awake(lacks="has no persistence mode")
+        if card.driver not in (None, self.MODULE):
+            return Awake(lacks=f"belongs to {card.driver}")
+        unseen = f"{smi.TOOL} does not show GPU {card.address}: it may have failed (look for Xid in dmesg)"
+        return Awake(problem=unseen)
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return xid.events(lines)

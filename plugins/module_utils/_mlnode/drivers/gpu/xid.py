@@ -154,10 +154,15 @@ _CLEANUP, _RECOVERY, _NVLINK = 45, 154, range(144, 151)
 #: drivers omit PCI:, and a part of a GPU (MIG) has ` GPU-I:05` and ` GPU-CI:00` behind the address
 _XID = regex(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^()\n]{0,40}\): ([0-9]{1,5})([^\n]*)", re.ASCII)
 #: `nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)`
-#: and further lines with its registers, which have no severity
 _SXID = regex(
-    r"\bSXid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,6}),?(?: (Non-?fatal|Fatal)\b,?)?([^\n]*)",
+    r"\bSXid \((?:PCI:)?([0-9a-fA-F:.]{4,20})\): ([0-9]{1,6}),?"
+    r"(?: (Non-?fatal|Fatal|Correctable)\b,?)?([^\n]*)",
     re.ASCII | re.IGNORECASE,
+)
+#: Lines with its registers, which follow: `22013, Severity 0 Engine instance 60 Sub-engine instance 00` (1 is
+#: fatal), `22013, Data {0x0000003c, ...}`, and of older drivers `26006, SOE HALT data[0] = 0x0`
+_REGISTERS = regex(
+    r" (?:Severity ([01])\b|Data \{|[^\n]{0,40}\bdata\[[0-9]{1,2}\] *=)", re.ASCII | re.IGNORECASE
 )
 _THERMAL, _ACCESS = 10004, 11004
 #: Of newer drivers, such as 590: `45, pid=7, name=python, Ch 00000001 caused by previous Xid 149`
@@ -222,8 +227,11 @@ def _errors(line: Line, seen: Collection[tuple[str, str]]) -> Iterator[_Error]:
     for match in _SXID.finditer(line.text):
         device, title = f"NVSwitch {match[1]}", f"SXid {int(match[2])}"
         if match[3] or (device, title) not in seen:
-            name = printable(match[4].strip(" ,"))[:_LONGEST]
-            yield _Error(device, None, Event(title, name, _switch(int(match[2]), match[3]), line.age))
+            registers = None if match[3] else _REGISTERS.match(match[4])
+            severity = match[3] or (registers and registers[1] and ("non-fatal", "fatal")[int(registers[1])])
+            name = "only its registers are in the log" if registers else printable(match[4].strip(" ,"))
+            cause = _switch(int(match[2]), severity)
+            yield _Error(device, None, Event(title, name[:_LONGEST], cause, line.age))
 
 
 def _switch(number: int, severity: str | None) -> Cause:

@@ -55,6 +55,7 @@ _OWNED = "the firmware's service profile sets the priority of CNPs, by the prior
 
 
 class Bnxt(ConfigfsDriver):
+    MODULE = "bnxt_re"
     SUPPORTS = {
         **model.COMMON,
         model.ECN: _BOTH,

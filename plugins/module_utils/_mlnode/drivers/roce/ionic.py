@@ -12,6 +12,7 @@ from .model import Answer, Counters, Knob, Nic, RoceDriver
 
 
 class Ionic(RoceDriver):
+    MODULE = "ionic_rdma"
     SUPPORTS = {
         **{name: model.COMMON[name] for name in ("global_pause", "rdma_cm_tos")},
         **dict.fromkeys(("dscp", "pfc", model.ECN, model.CNP_DSCP), nicctl.TOOL),

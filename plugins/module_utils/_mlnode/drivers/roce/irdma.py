@@ -21,6 +21,7 @@ _NO_ECN = "the kernel's own irdma has no switch for congestion control; Intel's 
 
 
 class Irdma(ConfigfsDriver):
+    MODULE = "irdma"
     SUPPORTS = {
         **model.COMMON,
         "ecn": "configfs `irdma` (Intel's package)",

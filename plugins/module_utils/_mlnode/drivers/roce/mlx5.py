@@ -17,6 +17,7 @@ _OWN_PRIORITY = "0"
 
 
 class Mlx5(RoceDriver):
+    MODULE = "mlx5_ib"
     SUPPORTS = {
         **model.COMMON,
         "trust": "`qos/trust`, dcb",

@@ -77,11 +77,13 @@ class Counters(NamedTuple):
 class RoceDriver:
     """One RDMA driver.
 
+    MODULE: the kernel module that makes RDMA devices; empty if unknown.
     SUPPORTS: option of roce_qos → the interface that sets it; cnp has one entry for each of its parts. LACKS:
     all others → the reason. QUIET: groups whose change resets no link. FILES: names below /roce/DEVICE/PORT,
     which stand for files of the folder CONFIG. COUNTERS: one for each set of names.
     """
 
+    MODULE: str = ""
     SUPPORTS: Mapping[str, str] = {}
     LACKS: Mapping[str, str] = {}
     QUIET: frozenset[str] = frozenset()

@@ -14,10 +14,10 @@ OPTIONS: Table = {
         """
         Whether GPUs are kept awake. Unset leaves them as they are.
 
-        V(false) sets the mode of each GPU, and leaves the daemon as it is.
+        V(false) sets the mode of each GPU, and leaves a daemon that keeps them awake as it is.
         """,
         severity=Severity.MEDIUM,
         reason=PERSISTENCE.reason,
-        source="NVIDIA, Driver Persistence",
+        source="NVIDIA, Driver Persistence; power/runtime_pm.rst",
     ),
 }

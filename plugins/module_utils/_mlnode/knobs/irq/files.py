@@ -9,6 +9,7 @@ import re
 import time
 from typing import Sequence
 
+from ...drivers.nic import vectors as irq_vectors
 from ...engine.answers import Answers
 from ...host.host import Host
 from ...linux import irqs
@@ -19,7 +20,6 @@ from ...topology.model import Nic, Topology
 from ..nics.ports import Port
 from ..summary import Files, Target
 from . import plan
-from . import vectors as irq_vectors
 from .parse import Rule, Steering
 
 #: Errors of a write to smp_affinity_list of a managed IRQ: EIO, or EPERM since Linux 6.12 (kernel/irq/proc.c:

@@ -108,11 +108,10 @@ _REASONS: dict[str, tuple[Severity, str, str]] = {
     "ib_uverbs": (Severity.HIGH, "without it no program can use RDMA", "user_verbs.rst"),
     "rdma_ucm": (Severity.MEDIUM, "without it no program can connect by RDMA-CM", "rdma_cm(7)"),
     "ib_umad": (Severity.LOW, "the tools of InfiniBand fabrics need it", "user_mad.rst"),
-    "nvidia_peermem": (
-        Severity.HIGH,
-        "without it or DMA-BUF each message of a GPU goes through host memory",
-        "NVIDIA GPUDirect RDMA, nvidia-peermem",
-    ),
+    **{
+        name: (Severity.HIGH, "without it or DMA-BUF each message of a GPU goes through host memory", source)
+        for name, source in needed.SOURCES.items()
+    },
     "tcp_bbr": (Severity.LOW, "the congestion control for long paths with loss", _BBR),
     "sch_fq": (Severity.LOW, "the queueing that paces what bbr sends", "tc-fq(8)"),
 }  # fmt: skip
@@ -173,7 +172,7 @@ class ModulesKind(Kind):
             blocked = _CONTAINER if node.container else ""
             return options.read(setting, node.config, node.host, node.release, blocked)
         if setting.claim == needed.CLAIM:
-            obstacle = needed.obstacle(node.host, node.release)
+            obstacle = needed.obstacle(node.host, node.release, name)
             if obstacle.words:
                 absent = Value(absent=obstacle.words)
                 return Reading(setting.path, absent, Boot(absent), elsewhere=obstacle.needless)

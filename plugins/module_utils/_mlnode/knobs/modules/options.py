@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, Sequence
 
+from ...drivers.gpu import drivers as gpu_drivers
 from ...host.host import Host
 from ...linux import modules_load
 from ...linux.modules_load import Config, Given
@@ -21,9 +22,6 @@ from ...model.setting import Boot, Reading, Setting, Value
 from .. import own_file
 
 DROP_IN = "/etc/modprobe.d/zz-mlnode-"
-
-#: NVIDIA's driver shows its registry keys here, and not in sysfs (kernel-open/nvidia/nv-procfs.c)
-_NVIDIA, _NVIDIA_PREFIX = "/proc/driver/nvidia/params", "NVreg_"
 
 #: As kstrtobool() in lib/kstrtox.c reads them, and as the kernel prints them
 _BOOLEANS = {**dict.fromkeys(("y", "1", "on", "t"), "Y"), **dict.fromkeys(("n", "0", "off", "f"), "N")}
@@ -137,8 +135,10 @@ def _losing(given: Sequence[Given]) -> str:
 
 
 def _path(module: str, parameter: str) -> str:
-    if module == "nvidia" and parameter.startswith(_NVIDIA_PREFIX):
-        return _NVIDIA
+    for driver in gpu_drivers.ALL:
+        path, prefix = driver.PARAMETERS
+        if path and module == driver.MODULE and parameter.startswith(prefix):
+            return path
     return f"{modules_load.LOADED}/{module}/parameters/{parameter}"
 
 
@@ -151,9 +151,9 @@ def _shown(host: Host, module: str, parameter: str) -> tuple[str, Value]:
         hint = f"; did you mean {meant}?" if meant else ""
         reason = f"{module} has no such parameter, or does not show it{hint}"
         return path, Value(absent=f"{path} does not exist: {reason}")
-    if path != _NVIDIA or now.text is None:
+    if path.startswith(f"{modules_load.LOADED}/") or now.text is None:
         return path, now
-    name = parameter[len(_NVIDIA_PREFIX) :]
+    name = parameter.partition("_")[2]
     for line in now.text.splitlines():
         key, colon, value = line.partition(":")
         if colon and key == name:

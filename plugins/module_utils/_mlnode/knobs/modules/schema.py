@@ -46,10 +46,10 @@ OPTIONS: Table = {
     ),
     "where_needed": Option(
         "list",
-        """
+        f"""
         Modules to load only if this node needs them; otherwise they are V(unsupported), with the reason.
-        Known is C(nvidia_peermem): with an RDMA device, NVIDIA's driver, an RDMA core that takes peer memory,
-        and no DMA-BUF, which NVIDIA's open kernel modules have.
+        Known is C({KNOWN[0]}): with an RDMA device, the driver of these GPUs, an RDMA core that takes peer
+        memory, and no DMA-BUF, which the driver's open kernel modules have.
         """,
         elements="str",
         choices=KNOWN,

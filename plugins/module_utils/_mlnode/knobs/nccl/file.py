@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""/etc/nccl.conf as NCCL reads it, and mlnode's blocks in it (NCCL's src/misc/param.cc: setEnvFile).
+"""The file that NCCL or RCCL reads, and mlnode's blocks in it (src/misc/param.cc: setEnvFile).
 
 A line is NAME=VALUE, with all blanks included; # in the first column begins a comment. NCCL sets a variable
 only if the environment does not have it, so the first of several lines counts. mlnode's blocks therefore
@@ -12,7 +12,10 @@ from __future__ import annotations
 import re
 from typing import Mapping, Sequence
 
+from ...host.host import Host
+from ...model import accelerators
 from ...model.record import NamedTuple, regex
+from ...topology import hardware
 
 PATH = "/etc/nccl.conf"
 
@@ -35,10 +38,6 @@ class Line(NamedTuple):
     value: str
     number: int
     owner: str = ""
-
-    @property
-    def where(self) -> str:
-        return f"{PATH}:{self.number}"
 
 
 class Conf(NamedTuple):
@@ -72,6 +71,19 @@ class Conf(NamedTuple):
             "".join([_begin(name), *lines, _end(name)]) for name, lines in sorted(blocks.items()) if lines
         ]
         return "".join(block_texts) + self.others
+
+
+def path_of(host: Host) -> str:
+    """File that jobs on this machine's GPUs read: RCCL has another one than NCCL. Machines with both vendors'
+    GPUs, or none, have NCCL's."""
+    paths = {accelerators.CONFS.get(gpu.vendor, PATH) for gpu in hardware.topology(host).gpus}
+    path = paths.pop() if len(paths) == 1 else PATH
+    return PATH if host.link_target(path) in (PATH, PATH.rpartition("/")[2]) else path
+
+
+def home_name(path: str) -> str:
+    """Name of the file in a user's home folder that comes before this one."""
+    return f".{path.rpartition('/')[2]}"
 
 
 def parse(text: str) -> Conf:

@@ -3,9 +3,9 @@
 """Values of NCCL's variables for jobs of this node, from every file and environment that sets them.
 
 The environment of a login comes first, then the file of NCCL_CONF_FILE or else ~/.nccl.conf, then
-/etc/nccl.conf. Only root's own file is read, as users' files may be on a server that does not answer.
-Variables of a job script or a container are in no file here; they appear in the environment of processes that
-hold a GPU.
+/etc/nccl.conf; RCCL reads ~/.rccl.conf and /etc/rccl.conf. Only root's own file is read: users' files may be
+on a server that does not answer. Variables of a job script or a container are in no file here; they appear in
+the environment of processes that hold a GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .environment import Mention
 
 CONF_FILE = "NCCL_CONF_FILE"
 #: The only home folder that is certain to be local
-ROOT_FILE = "/root/.nccl.conf"
+_ROOT_HOME = "/root"
 
 _MAYBE = "for jobs that are started with this file"
 _CONF = f"for jobs with this file as their {CONF_FILE}"
@@ -94,10 +94,12 @@ def look(host: Host) -> Jobs:
     places = environment.read(host)
     problems = [*places.problems]
     mentions = [line for name in sorted(places.names()) for line in _mentioned(name, places)]
-    confs = [_conf(host, file.PATH, True, "", problems), _conf(host, ROOT_FILE, False, _ROOT, problems)]
+    everyones = file.path_of(host)
+    roots = f"{_ROOT_HOME}/{file.home_name(everyones)}"
+    confs = [_conf(host, everyones, True, "", problems), _conf(host, roots, False, _ROOT, problems)]
     named = {line.value: line for line in mentions if line.name == CONF_FILE and line.value}
     for path, by in named.items():
-        if path not in (file.PATH, ROOT_FILE) and _PATH.match(path):
+        if path not in (everyones, roots) and _PATH.match(path):
             confs.append(_conf(host, path, by.certain, "" if by.certain else _CONF, problems, by.where))
     of_files = [line for group in (mentions, *reversed(confs)) for line in group]
     every = [_without_secret(line) for line in (*_running(host, of_files, problems), *of_files)]
@@ -181,7 +183,7 @@ def _conf(
         text = host.text(path)
     except HostError as error:
         # Root's file is not another user's business.
-        if path != ROOT_FILE or error.errno not in (errno.EACCES, errno.EPERM):
+        if not path.startswith(f"{_ROOT_HOME}/") or error.errno not in (errno.EACCES, errno.EPERM):
             problems.append(str(error))
         return []
     return list(_lines(path, text, certain, why))

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The kind nccl: variables of NCCL in /etc/nccl.conf, which every job reads when it starts.
+"""The kind nccl: variables of NCCL or RCCL in the file that every job reads when it starts.
 
 The kernel is not involved. Runtime is the value for a job that starts now and reads only the file. Boot is
 the value for a job with the environment of a login. Both are corrected by writing the file, which belongs to
@@ -15,18 +15,17 @@ from typing import Sequence
 from ...engine import declared, edited_file
 from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
-from ...model import accelerators, values
+from ...model import values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
-from ...topology import hardware
 from ..qos import files as qos_files
 from . import auto, environment, file, names
 from . import parse as nccl_parse
 from . import schema as own
 from .environment import Places
-from .file import PATH, Conf
+from .file import PATH, Conf, Line
 from .parse import name_of
 
 #: Modules that are loaded by name to write a shared file; this area adds them to the agent
@@ -36,32 +35,35 @@ BRINGS = (edited_file,)
 #: Shown if nothing sets a variable
 UNSET = "not set"
 
-_ONLY_BOOT = f"{PATH} is of the layer boot: declare that, too"
+_ONLY_BOOT = "{} is of the layer boot: declare that, too"
 #: Jobs of every user read the file: others need read permission for it, and search permission for its folder
 _READ_BY_ALL, _PASSED_BY_ALL = 0o004, 0o001
 _MODE = 0o644
 
 
 class _Node(NamedTuple):
-    """Data shared by one run's settings. linked: target of the file if it is a link. closed: why users' jobs
-    cannot read the file, and the remedy; empty if they can. unread: why jobs on these GPUs never read it.
+    """Data shared by one run's settings. path: the file. linked: its target if it is a link. closed: why
+    users' jobs cannot read it, and the remedy; empty if they can.
     """
 
     context: Context
+    path: str
     conf: Conf
     places: Places
     linked: str
     closed: str
-    unread: str
 
     @property
     def host(self) -> Host:
         return self.context.host
 
+    def where(self, line: Line) -> str:
+        return f"{self.path}:{line.number}"
 
-def _closed(host: Host) -> str:
-    folder = PATH.rpartition("/")[0]
-    for path, bit, sign in ((folder, _PASSED_BY_ALL, "x"), (PATH, _READ_BY_ALL, "r")):
+
+def _closed(host: Host, own: str) -> str:
+    folder = own.rpartition("/")[0]
+    for path, bit, sign in ((folder, _PASSED_BY_ALL, "x"), (own, _READ_BY_ALL, "r")):
         mode = host.mode(path)
         if mode is not None and not mode & bit:
             return (
@@ -71,29 +73,17 @@ def _closed(host: Host) -> str:
     return ""
 
 
-def _unread(host: Host) -> str:
-    """Why jobs do not read the file: the library of the GPUs here has another one, which is no link to it."""
-    paths = {accelerators.CONFS.get(gpu.vendor, "") for gpu in hardware.topology(host).gpus} - {""}
-    if not paths or PATH in paths:
-        return ""
-    others = [path for path in sorted(paths) if host.link_target(path) not in (PATH, PATH.rpartition("/")[2])]
-    return "; ".join(
-        f"jobs on these GPUs read {path} in place of {PATH}: ln -s {PATH.rpartition('/')[2]} {path}"
-        for path in others
-    )
-
-
 def _judged(name: str, want: str, notes: Sequence[str], node: _Node) -> Reading:
     line = node.conf.effective(name)
     conflict = _conflict(name, want, node.host)
     texts = [*notes, _shadowed(name, want, node), _elsewhere(name, want, node), *node.places.problems]
     now = UNSET if line is None else _shown(line.value, want)
     return Reading(
-        path=PATH,
+        path=node.path,
         runtime=Value(text=f"{now}, for the file's owner only" if line is not None and node.closed else now),
         boot=Boot(Value(absent=conflict), auto.QOS, foreign=True) if conflict else _boot(name, want, node),
         want=want,
-        blocked="" if node.context.boot else _ONLY_BOOT,
+        blocked="" if node.context.boot else _ONLY_BOOT.format(node.path),
         refusal=_linked(node) or conflict,
         note="; ".join(text for text in texts if text),
     )
@@ -104,18 +94,18 @@ def _left_out(name: str, why: str, node: _Node) -> Reading:
     theirs = node.conf.foreign(name)
     line = node.conf.effective(name)
     if theirs is not None and not any(item.name == name and item.owner for item in node.conf.lines):
-        note = f"{why}; {theirs.where} sets {theirs.value}"
+        note = f"{why}; {node.where(theirs)} sets {theirs.value}"
         foreign_value = Value(text=theirs.value)
-        return Reading(PATH, foreign_value, Boot(foreign_value, theirs.where), note=note)
+        return Reading(node.path, foreign_value, Boot(foreign_value, node.where(theirs)), note=note)
     boot = _boot(name, UNSET, node)
     if line is not None and not boot.foreign:
-        boot = Boot(Value(absent=f"{line.where} sets {line.value}, and it is {why}"), line.where)
+        boot = Boot(Value(absent=f"{node.where(line)} sets {line.value}, and it is {why}"), node.where(line))
     return Reading(
-        path=PATH,
+        path=node.path,
         runtime=Value(text=UNSET if line is None else line.value),
         boot=boot,
         want=UNSET,
-        blocked="" if node.context.boot else _ONLY_BOOT,
+        blocked="" if node.context.boot else _ONLY_BOOT.format(node.path),
         refusal=_linked(node),
         note=why,
     )
@@ -133,10 +123,12 @@ def _boot(name: str, want: str, node: _Node) -> Boot:
         return Boot(Value(text=_shown(overridden.value, want)), overridden.where, foreign=True)
     line = node.conf.effective(name)
     if line is not None and node.closed and want != UNSET:
-        return Boot(Value(absent=node.closed), line.where)
+        return Boot(Value(absent=node.closed), node.where(line))
     if line is not None:
-        return Boot(Value(text=_shown(line.value, want)), line.where)
-    return Boot(Value(text=UNSET) if want == UNSET else Value(absent=f"{PATH} does not set it"), PATH)
+        return Boot(Value(text=_shown(line.value, want)), node.where(line))
+    return Boot(
+        Value(text=UNSET) if want == UNSET else Value(absent=f"{node.path} does not set it"), node.path
+    )
 
 
 def _shadowed(name: str, want: str, node: _Node) -> str:
@@ -144,7 +136,7 @@ def _shadowed(name: str, want: str, node: _Node) -> str:
     theirs = node.conf.foreign(name)
     if theirs is None or theirs.value == want or theirs == node.conf.effective(name):
         return ""
-    return f"{theirs.where} sets {theirs.value}, which the line before it overrules"
+    return f"{node.where(theirs)} sets {theirs.value}, which the line before it overrules"
 
 
 def _elsewhere(name: str, want: str, node: _Node) -> str:
@@ -162,7 +154,7 @@ def _linked(node: _Node) -> str:
     if not node.linked:
         return ""
     return (
-        f"{PATH} is a link to {node.linked}, which mlnode does not write: write the variables there, or "
+        f"{node.path} is a link to {node.linked}, which mlnode does not write: write the variables there, or "
         "remove the link"
     )
 
@@ -179,8 +171,13 @@ def _conflict(name: str, want: str, host: Host) -> str:
 # -- the file ------------------------------------------------------------------------------
 
 
-def _is_closed(host: Host) -> bool:
-    mode = host.mode(PATH)
+def _path(context: Context) -> str:
+    """An image does not show the GPUs of the machines that boot it."""
+    return file.path_of(context.host) if context.runtime else PATH
+
+
+def _is_closed(host: Host, path: str) -> bool:
+    mode = host.mode(path)
     return mode is not None and not mode & _READ_BY_ALL
 
 
@@ -229,26 +226,22 @@ class NcclKind(Kind):
 
     def look(self, settings: Sequence[Setting], context: Context) -> _Node:
         """The file, and other sources of its variables."""
-        host = context.host
-        conf, linked = file.parse(host.text(PATH)), host.link_target(PATH)
-        unread = _unread(host) if context.runtime else ""
-        return _Node(context, conf, environment.read(host), linked, _closed(host), unread)
+        host, path = context.host, _path(context)
+        conf, linked = file.parse(host.text(path)), host.link_target(path)
+        return _Node(context, path, conf, environment.read(host), linked, _closed(host, path))
 
     def read_one(self, setting: Setting, node: _Node) -> Reading:
         name, want = name_of(setting.key), setting.want
         if not node.context.runtime:
             if want is None:
                 # For the machine that boots the image; a value from an earlier boot stays until then.
-                return Reading(PATH, Value(), node.context.boot_by_agent(setting, None))
+                return Reading(node.path, Value(), node.context.boot_by_agent(setting, None))
             return _judged(name, want, [], node)._replace(runtime=Value(), note="")
-        if node.unread:
-            nothing = Value(absent=node.unread)
-            return Reading(PATH, nothing, Boot(nothing), want=want)
         if want is not None:
             return _judged(name, want, [auto.doubts(node.host, name, want)], node)
         answer = auto.resolve(node.host, name)
         if answer.problem.problem:
-            return Reading(PATH, answer.problem, node.context.boot_by_agent(setting, None))
+            return Reading(node.path, answer.problem, node.context.boot_by_agent(setting, None))
         if answer.value is None:
             return _left_out(name, answer.note, node)
         return _judged(name, answer.value, [answer.note], node)
@@ -257,8 +250,9 @@ class NcclKind(Kind):
         """The file with this declaration's block. Empty list if it cannot be read, or is not mlnode's to
         write.
         """
+        path = _path(context)
         try:
-            text, linked = context.host.text(PATH), context.host.is_link(PATH)
+            text, linked = context.host.text(path), context.host.is_link(path)
         except HostError:
             if rows:
                 return []  # The rows explain why
@@ -280,7 +274,8 @@ class NcclKind(Kind):
         content = new.encode("utf-8", "surrogateescape") if new else None
         # A foreign file may be closed on purpose; the row then has the remedy.
         whole = not conf.others.strip()
-        return [BootFile(PATH, content, mode=_MODE if whole and _is_closed(context.host) else None)]
+        closed = whole and _is_closed(context.host, path)
+        return [BootFile(path, content, mode=_MODE if closed else None)]
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Every line that sets the variable, in order of precedence: a variable in a job's environment
@@ -288,8 +283,9 @@ class NcclKind(Kind):
         """
         name = name_of(key)
         sources = [f"{item.where}: {item.text.strip()}" for item in environment.read(host).mentions(name)]
-        lines = file.parse(host.text(PATH)).lines
-        return sources + [f"{line.where}: {name}={line.value}" for line in lines if line.name == name]
+        path = file.path_of(host)
+        lines = file.parse(host.text(path)).lines
+        return sources + [f"{path}:{line.number}: {name}={line.value}" for line in lines if line.name == name]
 
     def option(self, key: str) -> Option:
         return self.OPTIONS["variables"]

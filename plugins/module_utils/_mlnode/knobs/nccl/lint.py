@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Mapping, Sequence
 
-from ...model import schema
+from ...model import accelerators, schema
 from ...model.record import NamedTuple
 from ...topology.model import Topology
-from . import file, matching, names, reading
+from . import matching, names, reading
 from .jobs import LOST, Assigned
 
 #: Kinds of a finding
@@ -20,8 +20,6 @@ DISABLED, DEVICES, VALUES = "disabled", "devices", "values"
 HCA, IFNAME = "NCCL_IB_HCA", "NCCL_SOCKET_IFNAME"
 #: Link layers of NCCL's own transport (src/transport/net_ib: IBV_LINK_LAYER_*)
 _LAYERS = ("InfiniBand", "Ethernet")
-#: Vendors of GPUs that NCCL or RCCL uses; both read the same variables (RCCL's guide, Environment variables)
-_VENDORS = ("NVIDIA", "AMD")
 #: Interfaces that NCCL uses only if there are no others (src/misc/socket.cc: ncclFindInterfaces)
 _INSIDE = ("docker", "lo", "virbr")
 #: The most names in one finding
@@ -67,7 +65,7 @@ def node(topology: Topology, nics: Sequence[str]) -> Node:
             ports.append((device.name, port.number))
             if device.rail is not None and (not of_nics or of_nics.intersection(port.netdevs)):
                 rails.append((device.name, port.number))
-    gpus = [gpu for gpu in topology.gpus if gpu.vendor in _VENDORS]
+    gpus = [gpu for gpu in topology.gpus if gpu.vendor in accelerators.CONFS]
     return Node(
         rails=tuple(rails),
         ports=tuple(ports),
@@ -219,7 +217,7 @@ _SWITCHES: Mapping[str, _Switch] = {
     ),
     "NCCL_MNNVL_ENABLE": _Switch(_is_zero, "NVLink between nodes, if this node has it", _has_coherent, False),
     "NCCL_DMABUF_ENABLE": _Switch(
-        _is_zero, "GPUDirect RDMA, unless nvidia_peermem is loaded", _has_gpudirect, False
+        _is_zero, "GPUDirect RDMA, unless a module for peer memory is loaded", _has_gpudirect, False
     ),
     "NCCL_ALGO": _Switch(_is_pinned, "NCCL's choice of the algorithm for each size", _has_gpus, False),
     "NCCL_PROTO": _Switch(_is_pinned, "NCCL's choice of the protocol for each size", _has_gpus, False),
@@ -293,8 +291,9 @@ def _nics(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
 
 
 def _instead(line: Assigned) -> str:
-    """The remedy. A declaration precedes all other lines of /etc/nccl.conf, but an environment beats both."""
-    gone = "" if line.where.startswith(f"{file.PATH}:") else "remove it, and "
+    """The remedy. A declaration precedes all other lines of NCCL's file, but an environment beats both."""
+    own = (f"{path}:" for path in accelerators.CONFS.values())
+    gone = "" if line.where.startswith(tuple(own)) else "remove it, and "
     return f"{gone}declare {line.name}: auto"
 
 

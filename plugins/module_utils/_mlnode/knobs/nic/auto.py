@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
+from ...drivers.nic import rings
 from ...engine.kind import Facts
 from ...host.host import Host
 from ...model import values
@@ -51,7 +52,7 @@ def _ring(host: Host, rule: Rule, target: Target, name: str, maximum: int) -> Re
     if name == "tx":
         return Resolved(wanted)
     facts, queues = Facts(host), _receiving(host, rule, target)
-    entry = sizing.ring_entry_bytes(target.driver, _page_bytes(facts, host))
+    entry = rings.ring_entry_bytes(target.driver, _page_bytes(facts, host))
     fitting = sizing.fitting_entries(wanted, queues, entry, facts.memory_bytes())
     if fitting == wanted:
         return Resolved(wanted)
@@ -65,7 +66,7 @@ def _ring(host: Host, rule: Rule, target: Target, name: str, maximum: int) -> Re
 def _channels(host: Host, target: Target, maximum: int) -> Resolved:
     """Queues: one for each core near the NIC for sockets, a few for a NIC with only RDMA."""
     rail = _is_for_rdma(host, target.name)
-    if rail and target.driver not in sizing.RDMA_APART:
+    if rail and target.driver not in rings.RDMA_APART:
         return Resolved(None, f"a rail, and RDMA of {target.driver} may need its channels: left as they are")
     machine = hardware.topology(host)
     local, elsewhere = irq_plan.near(machine, target.node)

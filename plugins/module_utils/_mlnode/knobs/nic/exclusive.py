@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from ...drivers.ethtool import TOP, words
+from ...drivers.nic import features
 from ...engine import declared
 from ...host.host import Host
 from ...linux.sysctl_d import slashed
@@ -57,8 +58,6 @@ _SEGMENTATION = ("tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segm
 _GENERIC, _IPV4, _IPV6 = "tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"
 
 #: Lost value and its cause: netdev_fix_features of net/core/dev.c, or ndo_fix_features of the given drivers
-#: (bnxt.c: bnxt_fix_features, qede_filter.c: qede_fix_features, ixgbe_main.c: ixgbe_fix_features,
-#: bnx2x_cmn.c: bnx2x_fix_features, mlx5/core/en_main.c: mlx5e_fix_features)
 PAIRS = (
     _without(LRO, HARDWARE_GRO, "the kernel switches LRO off while GRO in hardware is on"),
     _without(LRO, "rx-fcs", "the kernel switches LRO off while frames keep their checksum"),
@@ -82,13 +81,16 @@ PAIRS = (
         for protocol in (_IPV4, _IPV6)
     ),
     _needs(
-        HARDWARE_GRO, "rx-gro", why="this driver switches it off without rx-gro", drivers=("bnxt_en", "qede")
+        HARDWARE_GRO,
+        "rx-gro",
+        why="this driver switches it off without rx-gro",
+        drivers=features.HARDWARE_GRO_NEEDS_GRO,
     ),
     _needs(
         LRO,
         "rx-checksum",
         why="this driver switches LRO off without rx-checksum",
-        drivers=("ixgbe", "bnx2x", "netxen_nic"),
+        drivers=features.LRO_NEEDS_CHECKSUM,
     ),
     Pair(
         "feature/rx-hashing",
@@ -96,7 +98,7 @@ PAIRS = (
         "on",
         "on",
         "this driver has no hash of a packet while completions are compressed",
-        ("mlx5_core",),
+        features.COMPRESSED_WITHOUT_HASH,
     ),
     *(
         Pair(

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from ...drivers.nic import disruption as nic_disruption
+from ...drivers.nic.disruption import Disruption
 from ...engine.failed_changes import held_back
 from ...host.host import Host
 from ...linux import jobs
@@ -14,9 +16,7 @@ from ...model.schema import unless_allowed
 from ...model.setting import KnobFile
 from ...topology import management
 from ..summary import Target
-from . import disruption as nic_disruption
 from . import settle
-from .disruption import Disruption
 from .parse import NicSetting
 
 #: The most jobs that a message lists

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, Sequence
 
 from ...drivers.ethtool import words
+from ...drivers.nic.disruption import Disruption
 from ...model import schema
 from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, dataclass
@@ -17,7 +18,6 @@ from ..nics import selection
 from ..nics.selection import ALL, Selection
 from ..nics.targets import SYSFS
 from . import exclusive
-from .disruption import Disruption
 from .schema import BEYOND, MTU, NUMBER, OPTIONS
 
 KIND = "nic"

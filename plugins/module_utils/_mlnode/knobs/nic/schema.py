@@ -9,11 +9,11 @@ from typing import Any
 
 from ...drivers.ethtool import words
 from ...drivers.ethtool.structs import TABLES
+from ...drivers.nic.disruption import Disruption
 from ...model.record import regex
 from ...model.schema import Form, Option, Table, guards
 from ...model.setting import Severity
 from ..nics.schema import name, nics, rules
-from .disruption import Disruption
 
 #: Name for `allow` → changes that it permits
 GUARDS = {
@@ -91,9 +91,9 @@ OPTIONS: Table = {
                 or C({at_most: NUMBER}), which is V(auto) with a bound; for the kind of channel that the NIC
                 has.
 
-                V(auto) gives a rail at most 8, as RDMA uses separate queues. This applies to mlx5; rails with
-                another driver keep their number. A rail that carries a default route, or with RDMA in
-                software, is treated as any other NIC.
+                V(auto) gives a rail at most 8 if its driver has separate queues for RDMA; other rails keep
+                their number. A rail that carries a default route, or with RDMA in software, is treated as any
+                other NIC.
 
                 A dictionary of C(combined), C(rx) and C(tx) names the kinds instead.
                 """,

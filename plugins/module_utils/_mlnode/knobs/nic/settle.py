@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from typing import Callable, Mapping
 
+from ...drivers.nic import vectors as irq_vectors
 from ...host.host import Host
 from ...linux import link_counters
 from ...model.errors import HostError, MlnodeError
@@ -14,7 +15,6 @@ from ...model.record import NamedTuple
 from ...model.setting import Unit
 from ...topology import hardware
 from ...topology.sysfs import integer
-from ..irq import vectors as irq_vectors
 from ..nics.targets import beneath
 from ..summary import Target
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...drivers.dcb import answers
+from ...drivers.nic.disruption import Disruption
 from ...drivers.roce import registry
 from ...engine import declared
 from ...host.host import Host
@@ -14,7 +15,6 @@ from ...model.schema import unless_allowed
 from ...model.setting import KnobFile
 from ..nic import parse as nic_parse
 from ..nic import schema as nic_schema
-from ..nic.disruption import Disruption
 from ..nic.guards import Guards
 from ..nic.parse import NicSetting
 from ..nics import targets as nic_targets

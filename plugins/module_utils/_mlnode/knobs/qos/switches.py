@@ -211,7 +211,7 @@ class System(NamedTuple):
     source: Sequence[str]
 
 
-_NVIDIA = "https://docs.nvidia.com/networking-ethernet-software/"
+_CUMULUS = "https://docs.nvidia.com/networking-ethernet-software/"
 _CISCO = (
     "https://www.cisco.com/c/en/us/td/docs/dcn/nx-os/nexus9000/105x/configuration/qos/"
     "cisco-nexus-9000-series-nx-os-quality-of-service-configuration-guide-105x/"
@@ -220,7 +220,7 @@ _CISCO = (
 #: Value of option --nos → system
 SYSTEMS: Mapping[str, System] = {
     "cumulus": System(
-        "NVIDIA Cumulus Linux 5 (NVUE)",
+        "Cumulus Linux 5 (NVUE)",
         _cumulus,
         (
             "`nv set qos roce` sets most of this: compare with `nv show qos roce`, and use one of both",
@@ -228,9 +228,9 @@ SYSTEMS: Mapping[str, System] = {
         ),
         9216,
         (
-            f"{_NVIDIA}nvue-reference/Set-and-Unset-Commands/QoS/",
+            f"{_CUMULUS}nvue-reference/Set-and-Unset-Commands/QoS/",
             (
-                f"{_NVIDIA}cumulus-linux-514/Layer-1-and-Switch-Ports/Quality-of-Service/"
+                f"{_CUMULUS}cumulus-linux-514/Layer-1-and-Switch-Ports/Quality-of-Service/"
                 "RDMA-over-Converged-Ethernet-RoCE"
             ),
         ),

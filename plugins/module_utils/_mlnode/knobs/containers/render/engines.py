@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from ...nccl.file import PATH as NCCL_FILE
 from .. import node
 from ..podman import Podman
 from ..runtime import in_units
 from .needs import Needs
-from .text import FILE_NEEDED, csv_field, hashed, head, of_ipc, of_network, ulimit, word
+from .text import csv_field, file_needed, hashed, head, of_ipc, of_network, ulimit, word
 
 _USE = "sh THIS.sh [OPTIONS] IMAGE [COMMAND]"
 _EXACT = "limits are set exactly, also those that are declared as a minimum"
@@ -47,8 +46,8 @@ def _script(
     options += [f"--ulimit {word(ulimit(name, text))}" for name, text in needs.ulimits.items()]
     options += [f"--shm-size {in_units(needs.shm_size)}"] if needs.shm_size else []
     # Unlike --volume, it does not make a folder of that name on a node without the file.
-    options += [f"--mount type=bind,source={NCCL_FILE},target={NCCL_FILE},readonly"] if needs.nccl else []
-    notes = [_USE, *([FILE_NEEDED] if needs.nccl else []), *([_EXACT] if needs.ulimits else []), *enough]
+    options += [f"--mount type=bind,source={needs.nccl},target={needs.nccl},readonly"] if needs.nccl else []
+    notes = [_USE, *file_needed(needs), *([_EXACT] if needs.ulimits else []), *enough]
     text = head(needs, f"{engine} run", [*unsaid, *_shared(engine, needs)], notes)
     lines = [f"exec {engine} run", *options, '"$@"']
     return ["#!/bin/sh", *hashed(text), *(" \\\n  ".join(lines)).split("\n")]

@@ -12,10 +12,9 @@ from __future__ import annotations
 import json
 
 from ....model.record import regex
-from ...nccl.file import PATH as NCCL_FILE
 from ..runtime import in_units
 from .needs import Needs
-from .text import FILE_NEEDED, SHM, hashed, head, limits, of_ipc, of_network, of_unit, scalar
+from .text import SHM, file_needed, hashed, head, limits, of_ipc, of_network, of_unit, scalar
 
 #: Sysctls that every kubelet admits → the version of Kubernetes that began with it; empty for all supported
 #: ones. "Using sysctls in a Kubernetes Cluster" of Kubernetes 1.37, Safe and Unsafe Sysctls.
@@ -52,7 +51,7 @@ def kubelet(needs: Needs) -> list[str]:
     if needs.shm_size:
         unsaid.append(f"{SHM} of {_quantity(needs.shm_size)}: {_IN_POD}")
     if needs.nccl:
-        unsaid.append(f"{NCCL_FILE}: {_IN_POD}")
+        unsaid.append(f"{needs.nccl}: {_IN_POD}")
     unsafe = [key for key in sysctls if SAFE.get(key) != ""]
     body = ["apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration"]
     notes = ["a file NN-NAME.conf in the folder of --config-dir (Kubernetes 1.30 and later)"]
@@ -95,8 +94,8 @@ def pod(needs: Needs) -> list[str]:
         volumes += [f"  - name: {_SHM}", "    emptyDir:", "      medium: Memory"]
         volumes.append(f"      sizeLimit: {scalar(_quantity(needs.shm_size))}")
     if needs.nccl:
-        mounts += [f"    - name: {_NCCL}", f"      mountPath: {NCCL_FILE}", "      readOnly: true"]
-        volumes += [f"  - name: {_NCCL}", "    hostPath:", f"      path: {NCCL_FILE}", "      type: File"]
+        mounts += [f"    - name: {_NCCL}", f"      mountPath: {needs.nccl}", "      readOnly: true"]
+        volumes += [f"  - name: {_NCCL}", "    hostPath:", f"      path: {needs.nccl}", "      type: File"]
     if mounts:
         body += ["  containers:", "  - name: job", "    volumeMounts:", *mounts, "  volumes:", *volumes]
     if body[-1] == "spec:":
@@ -110,7 +109,7 @@ def _pod_notes(needs: Needs, sysctls: dict[str, str]) -> list[str]:
     notes = ["kubectl patch --local -f POD.yaml --type strategic --patch-file THIS.yaml -o yaml"]
     if needs.shm_size or needs.nccl:
         notes.append("replace `job` by the name of your container")
-    notes += [FILE_NEEDED] if needs.nccl else []
+    notes += file_needed(needs)
     unsafe = [key for key in sysctls if SAFE.get(key) != ""]
     if unsafe:
         notes.append("the kubelet must allow the unsafe sysctls: see mlnode render kubelet")
@@ -140,7 +139,7 @@ def cni_tuning(needs: Needs) -> list[str]:
     if needs.shm_size:
         unsaid.append(f"{SHM}: a network mounts nothing; see mlnode render pod")
     if needs.nccl:
-        unsaid.append(f"{NCCL_FILE}: a network mounts nothing; see mlnode render pod")
+        unsaid.append(f"{needs.nccl}: a network mounts nothing; see mlnode render pod")
     notes = [
         "add this object to `plugins` in the .conflist of the network, after the plugin of its interface",
         "if /etc/cni/tuning/allowlist.conf exists, each key must match one of its lines",

@@ -16,6 +16,7 @@ from ....model.schema import Checked, Table
 from ....model.setting import BOTH_LAYERS, Layer, Setting
 from ...limits import parse as limits_parse
 from ...limits import schema as limits_schema
+from ...nccl import file as nccl_file
 from ...nccl import parse as nccl_parse
 from ...nccl import schema as nccl_schema
 from ...sysctl import parse as sysctl_parse
@@ -43,8 +44,9 @@ class Needs(NamedTuple):
     """Settings of all declarations of a node.
 
     names: of the declarations. sysctls: key → value. ulimits: as they are declared for services. least: the
-    names of minimums. shm_size: in bytes; None if it is not declared. nccl, huge_pages: /etc/nccl.conf and
-    pools of huge pages are declared. left_out: settings without a value for a container, with the reason.
+    names of minimums. shm_size: in bytes; None if it is not declared. nccl: path of NCCL's file, if variables
+    are declared. huge_pages: pools are declared. left_out: settings without a value for a container, with the
+    reason.
     """
 
     names: Sequence[str] = ()
@@ -52,7 +54,7 @@ class Needs(NamedTuple):
     ulimits: Mapping[str, str] = {}
     least: frozenset[str] = frozenset()
     shm_size: int | None = None
-    nccl: bool = False
+    nccl: str = ""
     huge_pages: bool = False
     left_out: Sequence[str] = ()
 
@@ -85,7 +87,7 @@ def needs(host: Host, service: str, problems: list[str]) -> Needs | None:
         ulimits.values,
         frozenset(ulimits.least),
         share(declarations).shm_size,
-        any(setting.kind == nccl_parse.KIND for setting in settings),
+        nccl_file.path_of(host) if any(setting.kind == nccl_parse.KIND for setting in settings) else "",
         any(setting.key.startswith("vm.nr_hugepages") for setting in settings),
         [*empty, *sysctls.notes, *ulimits.notes],
     )

@@ -9,7 +9,6 @@ configuration.md, doc/image-format.md, conf/mounts/10-system.fstab, bin/enroot-n
 
 from __future__ import annotations
 
-from ...nccl.file import PATH as NCCL_FILE
 from ..runtime import in_units
 from .needs import Needs
 from .text import SHM, hashed, head, limits, of_unit
@@ -46,7 +45,7 @@ def enroot(needs: Needs) -> list[str]:
     body = []
     if needs.nccl:
         flags = "x-create=file,bind,ro,nosuid,nodev,noexec,nofail,silent"
-        body.append(f"{NCCL_FILE} {NCCL_FILE} none {flags}")
+        body.append(f"{needs.nccl} {needs.nccl} none {flags}")
     return [*hashed(head(needs, "mounts of enroot", unsaid, lines)), *body]
 
 
@@ -65,6 +64,6 @@ def prolog(needs: Needs) -> list[str]:
         ["a file of Prolog in slurm.conf, such as /etc/slurm/prolog.d/80-mlnode"] if needs.shm_size else []
     )
     notes += [_SHARES] if needs.sysctls else []
-    notes += [f"{NCCL_FILE} needs no line: a job without a container finds it"] if needs.nccl else []
+    notes += [f"{needs.nccl} needs no line: a job without a container finds it"] if needs.nccl else []
     body = _RAISE.replace("@BYTES@", str(needs.shm_size)) if needs.shm_size else "exit 0"
     return ["#!/bin/sh", *hashed(head(needs, "a prolog of Slurm", unsaid, notes)), *body.split("\n")]

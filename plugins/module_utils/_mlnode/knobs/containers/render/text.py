@@ -10,15 +10,12 @@ from typing import Iterable
 
 from ....model.errors import printable
 from ...limits.parse import LIMITS, amount
-from ...nccl.file import PATH as NCCL_FILE
 from ..runtime import numbers_of
 from .needs import Needs
 
 #: Shared memory of processes
 SHM = "/dev/shm"  # noqa: S108  # a word of the texts, no file is created
 
-#: A mount of it fails otherwise
-FILE_NEEDED = f"{NCCL_FILE} must exist on each node that starts it"
 _NOTHING = "No declared setting is missing in a container: nothing to set."
 
 
@@ -35,6 +32,11 @@ def head(needs: Needs, place: str, unsaid: Iterable[str], notes: Iterable[str] =
     if used:
         lines += ["Use:", *(f"  {line}" for line in used)]
     return [printable(line) for line in lines]
+
+
+def file_needed(needs: Needs) -> list[str]:
+    """Note on the file of NCCL: a mount of it fails if it does not exist."""
+    return [f"{needs.nccl} must exist on each node that starts it"] if needs.nccl else []
 
 
 def hashed(lines: Iterable[str]) -> list[str]:

@@ -96,27 +96,6 @@ def test_huge_pages_hold_what_is_needed_and_five_percent(need: int, page: int, e
 
 
 @pytest.mark.parametrize(
-    ("driver", "page", "expected"),
-    [
-        ("mlx5_core", 4 * KIB, 16 * KIB),
-        ("mlx5_core", 64 * KIB, 16 * KIB),
-        ("igb", 4 * KIB, 8 * KIB),
-        ("ixgbe", 4 * KIB, 8 * KIB),
-        ("i40e", 4 * KIB, 8 * KIB),
-        ("ice", 4 * KIB, 8 * KIB),
-        ("ena", 4 * KIB, 4 * KIB),
-        ("virtio_net", 4 * KIB, 4 * KIB),
-        ("virtio_net", 64 * KIB, 64 * KIB),
-        pytest.param("bnxt_en", 4 * KIB, 20 * KIB, id="a page, and four for the rest of it"),
-        pytest.param("unheard_of", 4 * KIB, 20 * KIB, id="the most of those that are known"),
-        pytest.param(None, 4 * KIB, 20 * KIB, id="no driver"),
-    ],
-)
-def test_memory_behind_an_entry_of_a_receive_ring(driver: str | None, page: int, expected: int) -> None:
-    assert sizing.ring_entry_bytes(driver, page) == expected
-
-
-@pytest.mark.parametrize(
     ("entries", "queues", "entry", "memory", "expected"),
     [
         pytest.param(8192, 56, 16 * KIB, 2048 * GIB, 8192, id="7 GiB of 2 TB"),

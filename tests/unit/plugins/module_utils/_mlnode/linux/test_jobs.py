@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
@@ -43,8 +44,22 @@ def node(tmp_path: pathlib.Path) -> Busy:
     return node
 
 
-def run(node: Machine, pid: int, comm: str, *files: str, cmdline: str = "") -> None:
+SYSTEM = "/system.slice/a.service"
+
+
+def run(
+    node: Machine,
+    pid: int,
+    comm: str,
+    *files: str,
+    cmdline: str = "",
+    users: Sequence[int] = (0, 0, 0, 0),
+    cgroup: str = SYSTEM,
+) -> None:
+    """users: real, effective, saved, of the file system."""
     node.put(f"/proc/{pid}/comm", f"{comm[:15]}\n")
+    node.put(f"/proc/{pid}/status", "Uid:\t" + "\t".join(map(str, users)) + "\n")
+    node.put(f"/proc/{pid}/cgroup", f"0::{cgroup}\n")
     node.put(f"/proc/{pid}/cmdline", cmdline)
     os.makedirs(f"{node.root}/proc/{pid}/fd", exist_ok=True)
     for number, target in enumerate(files):
@@ -113,6 +128,95 @@ def test_several_devices_are_one_finding(node: Busy) -> None:
 def test_services_that_always_hold_devices_are_no_jobs(node: Busy, name: str) -> None:
     run(node, 812, name, "/dev/nvidia0", "/dev/infiniband/uverbs0")
     assert jobs.running(node) == []
+
+
+#: Groups of a job's processes, and of programs that a user starts
+CONTAINER = "3f2c" * 16
+UID = "5f0e1d2c-0001-4a4b-8c8d-0123456789ab"
+POD = f"/kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-{CONTAINER}.scope"
+#: Group and user ids of a job that calls itself like a service
+PRETENDERS = {
+    "a user's session": ("/user.slice/user-1000.slice/session-3.scope", (1000,) * 4),
+    "root's job in Slurm": ("/system.slice/slurmstepd.scope/job_4711/step_0/user/task_0", (0,) * 4),
+    "a user's task without groups": ("/system.slice/slurmd.service", (1000,) * 4),
+    "a service of a user": ("/user.slice/user-1000.slice/user@1000.service/app.slice/a.service", (1000,) * 4),
+    "a service that runs a user's program": (SYSTEM, (1000,) * 4),
+    "a program that has given up root in part": (SYSTEM, (0, 1000, 0, 0)),
+    "root in a container": (f"/system.slice/docker-{CONTAINER}.scope", (0,) * 4),
+    "root in a pod": (POD, (0,) * 4),
+    "root in a user's container": (SYSTEM, (100000,) * 4),
+}
+
+
+#: The daemon of a step is in the group of its job.
+_OWN = ("slurmstepd", "root's job in Slurm")
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        (name, case)
+        for name in ("nv-hostengine", "dcgm-exporter", "rdcd", "ibacm", "slurmstepd")
+        for case in PRETENDERS
+        if (name, case) != _OWN
+    ],
+)
+def test_a_job_that_calls_itself_like_a_service_is_a_job(node: Busy, name: str, case: str) -> None:
+    cgroup, users = PRETENDERS[case]
+    run(node, 812, name, "/dev/nvidia0", cmdline="x\0infinity\0", users=users, cgroup=cgroup)
+    assert jobs.running(node) != []
+    assert [holder.pid for holder in jobs.holders(node).found] == [812]
+
+
+@pytest.mark.parametrize(
+    ("user", "cgroup"),
+    [
+        (0, SYSTEM),
+        (0, "/"),
+        (0, "/user.slice/user-0.slice/session-3.scope"),
+        (998, "/system.slice/nvidia-persistenced.service"),
+        (120, "/user.slice/user-120.slice/session-c1.scope"),
+    ],
+)
+def test_a_service_of_a_system_account_is_none(node: Busy, user: int, cgroup: str) -> None:
+    run(node, 812, "nvidia-persistenced", "/dev/nvidia0", users=(user,) * 4, cgroup=cgroup)
+    assert jobs.running(node) == []
+
+
+@pytest.mark.parametrize("namespace", jobs._SYSTEM_PODS)
+def test_a_service_in_a_system_pod_is_no_job(node: Busy, namespace: str) -> None:
+    run(node, 812, "dcgm-exporter", "/dev/nvidia0", cgroup=POD)
+    for other in ("team-a", f"x{namespace}"):
+        node.put(f"{jobs.POD_LOGS}/{other}_job_{UID}/.keep", "")
+    node.put(f"{jobs.POD_LOGS}/{namespace}_other_5f0e1d2c-0001-4a4b-8c8d-0123456789ff/.keep", "")
+    assert jobs.running(node) == ["pid 812 (dcgm-exporter) holds /dev/nvidia0"]
+    node.put(f"{jobs.POD_LOGS}/{namespace}_exporter_{UID}/.keep", "")
+    assert jobs.running(node) == []
+    run(node, 813, "python3", "/dev/nvidia0", cgroup=POD)
+    assert jobs.running(node) == ["pid 813 (python3) holds /dev/nvidia0"]
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("file", ["cgroup", "status"])
+def test_a_service_whose_account_cannot_be_read_may_be_a_job(node: Busy, file: str, number: int) -> None:
+    run(node, 812, "nv-hostengine", "/dev/nvidia0")
+    node.unreadable[f"/proc/812/{file}"] = number
+    (found,) = jobs.running(node)
+    assert found.startswith("1 process that cannot be looked into")
+
+
+def test_pods_that_cannot_be_listed_leave_it_open(node: Busy) -> None:
+    run(node, 812, "dcgm-exporter", "/dev/nvidia0", cgroup=POD)
+    node.closed[jobs.POD_LOGS] = errno.EACCES
+    (found,) = jobs.running(node)
+    assert found.startswith("1 process that cannot be looked into")
+
+
+@pytest.mark.parametrize("text", ["", "Uid:\n", "Uid:\tx\tx\tx\tx\n", "Uid:\t\u0663\n"])
+def test_an_account_that_is_not_understood_may_be_a_persons(node: Busy, text: str) -> None:
+    run(node, 812, "nv-hostengine", "/dev/nvidia0")
+    node.put("/proc/812/status", text)
+    assert jobs.running(node) == ["pid 812 (nv-hostengine) holds /dev/nvidia0"]
 
 
 def test_names_of_services_are_as_long_as_the_kernel_keeps_them() -> None:

@@ -202,6 +202,7 @@ def test_a_status_that_is_not_understood_is_unknown(node: GpuMachine, status: st
 def test_services_are_no_ranks(node: GpuMachine) -> None:
     rank(node, 70, "2-3", "/dev/nvidia0")
     node.put("/proc/70/comm", "nv-hostengine\n")
+    node.put("/proc/70/status", f"{node.text('/proc/70/status')}Uid:\t0\t0\t0\t0\n")
     assert look(node)["rank_cpus", "node"].found == "no process holds a GPU"
 
 

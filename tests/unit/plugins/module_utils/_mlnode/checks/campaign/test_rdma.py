@@ -19,7 +19,7 @@ from ansible_collections.mlnode.tuning.tests.unit.campaign_machine import ASKED,
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from ansible_collections.mlnode.tuning.tests.unit.rail_machine import Ip
 from mlnode.checks.campaign import facts, gpudirect, kinds, part, rdma, rounds
-from mlnode.checks.campaign.kind import End, Part
+from mlnode.checks.campaign.kind import End, Part, Rail
 from mlnode.host.system import Finished
 from mlnode.model.errors import HostError, MlnodeError, RefusedError
 from mlnode.topology import hardware
@@ -493,6 +493,7 @@ def test_a_program_without_rocm(node: Node) -> None:
     node.says = lambda words: Finished(1, "Version: 6.24\n  --use_cuda=<cuda device id>", "")
     with pytest.raises(HostError, match="--use_rocm: this perftest was built without ROCm"):
         kinds.kind("gpudirect").require(node)
+    node.forget()
     node.says = lambda words: Finished(1, "Version: 6.24\n  --use_rocm=<rocm device id>", "")
     kinds.kind("gpudirect").require(node)
 
@@ -510,12 +511,13 @@ def kfd(node: Node, buses: Sequence[str]) -> None:
 
 
 def nearest(node: Node, vendor: str, buses: Sequence[str], near: str) -> End:
-    addresses = [f"0000:{bus}:00.0" for bus in buses]
+    return of_addresses(node, vendor, [f"0000:{bus}:00.0" for bus in buses], f"0000:{near}:00.0")
+
+
+def of_addresses(node: Node, vendor: str, addresses: Sequence[str], near: str) -> End:
     gpus = tuple(Gpu(address, vendor, 0x75A0, 0, None, None) for address in sorted(addresses))
     [end] = rdma.ends(node, asked("rdma_bw"))
-    topology = hardware.topology(node)._replace(
-        gpus=gpus, distances=(Distance(f"0000:{near}:00.0", end.device, "PIX"),)
-    )
+    topology = hardware.topology(node)._replace(gpus=gpus, distances=(Distance(near, end.device, "PIX"),))
     return gpudirect._with_gpu(node, topology, end)
 
 
@@ -529,6 +531,75 @@ def test_a_gpu_has_the_number_that_its_library_gives_it(node: Node, bus: str) ->
 def test_a_gpu_that_the_compute_driver_does_not_have(node: Node) -> None:
     kfd(node, HIP[1:])
     with pytest.raises(RefusedError, match=r"amdgpu has no compute node for the GPU at 0000:75:00\.0"):
+        nearest(node, "AMD", HIP, "75")
+
+
+MANY_DOMAINS = [f"{domain:04x}:04:00.0" for domain in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("vendor", ["AMD", "NVIDIA"])
+def test_a_gpu_that_perftest_cannot_tell_from_others_is_not_measured(node: Node, vendor: str) -> None:
+    """perftest prints no domain. In a public report, each GPU of a node is in a domain of its own."""
+    for at, address in enumerate(MANY_DOMAINS):
+        folder = f"/sys/class/kfd/kfd/topology/nodes/{at}"
+        node.put(f"{folder}/gpu_id", f"{900 - at}\n")
+        node.put(f"{folder}/properties", f"location_id {4 << 8}\ndomain {int(address[:4], 16)}\n")
+    with pytest.raises(RefusedError, match="which one it would measure is unknown"):
+        of_addresses(node, vendor, MANY_DOMAINS, MANY_DOMAINS[1])
+    assert of_addresses(node, vendor, MANY_DOMAINS[1:2], MANY_DOMAINS[1]).gpu_address == MANY_DOMAINS[1]
+
+
+def test_two_devices_of_a_bus_are_told_apart_if_perftest_prints_them(node: Node) -> None:
+    pair = ["0000:17:00.0", "0000:17:01.0"]
+    assert of_addresses(node, "NVIDIA", pair, pair[1]).gpu == 1
+    kfd(node, ())
+    node.put("/sys/class/kfd/kfd/topology/nodes/0/gpu_id", "1\n")
+    node.put("/sys/class/kfd/kfd/topology/nodes/0/properties", "location_id 5896\ndomain 0\n")
+    with pytest.raises(RefusedError, match="which one"):
+        of_addresses(node, "AMD", pair, pair[1])
+
+
+#: Vendor → help of a perftest with DMA-BUF, the option, and the name of the module with the RDMA core
+DMABUF = {
+    "NVIDIA": ("--use_cuda=<cuda device id>\n  --use_cuda_dmabuf  Use", "--use_cuda_dmabuf", "nv_mem"),
+    "AMD": ("--use_rocm=<rocm device id>\n  --use_rocm_dmabuf  Use", "--use_rocm_dmabuf", "amdkfd"),
+}
+
+
+@pytest.mark.parametrize("vendor", DMABUF)
+def test_dma_buf_is_used_if_the_rdma_core_has_no_peer_memory(node: Node, vendor: str) -> None:
+    offers, option, peer = DMABUF[vendor]
+    kfd(node, HIP)
+
+    def dmabuf(offered: str) -> bool:
+        node.forget()
+        node.says = lambda words: Finished(1, f"Version: 6.24\n  {offered}", "")
+        return nearest(node, vendor, HIP, "75").dmabuf
+
+    assert dmabuf(offers)
+    assert not dmabuf(offers.partition("\n")[0])
+    node.put(f"/sys/kernel/mm/memory_peers/{peer}/version", "1.0\n")
+    assert not dmabuf(offers)
+
+    end = nearest(node, vendor, HIP, "75")._replace(dmabuf=True)
+    made = asked("gpudirect")
+    rail = Rail(OWN, PEER, 0, end)
+    commands = [made.kind.flows(made, rail, step)[0].request.command for step in range(4)]
+    assert [option in command for command in commands] == [False, True, False, True]
+
+
+def test_peer_memory_that_cannot_be_read_is_an_error(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    exists = node.exists
+
+    def refusing(path: str) -> bool:
+        if "memory_peers" in path:
+            raise HostError("look at", path, 13)
+        return exists(path)
+
+    kfd(node, HIP)
+    node.says = lambda words: Finished(1, DMABUF["AMD"][0], "")
+    monkeypatch.setattr(node, "exists", refusing)
+    with pytest.raises(HostError, match="memory_peers"):
         nearest(node, "AMD", HIP, "75")
 
 

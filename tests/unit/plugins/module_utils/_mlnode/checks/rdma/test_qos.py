@@ -178,11 +178,21 @@ def test_a_notification_in_another_priority_fails(host: QosNode) -> None:
     )
 
 
-def test_a_driver_without_these_files_is_skipped(host: QosNode) -> None:
+def test_what_is_declared_and_cannot_be_had_fails(host: QosNode) -> None:
     for folder, _folders, files in os.walk(host.root + _ECN, topdown=False):
         for file in files:
             os.unlink(f"{folder}/{file}")
         os.rmdir(folder)
+    ecn, cnp = (of(host, name) for name in ("ecn", "cnp"))
+    assert (ecn.verdict, ecn.expected, cnp.verdict, cnp.expected) == (
+        FAIL,
+        "1 on priority 3",
+        FAIL,
+        "dscp 48, priority 6",
+    )
+    assert "no switch for ECN per priority" in ecn.found
+    assert "does not show" in cnp.found
+    host.remove(declared.path_of("default"))
     assert (of(host, "ecn").verdict, of(host, "cnp").verdict) == (SKIP, SKIP)
 
 
@@ -227,7 +237,7 @@ def test_a_file_that_is_gone_or_unreadable_never_passes(host: QosNode, path: str
     assert of(host, name).verdict is UNKNOWN
     host.unreadable.clear()
     host.remove(path)
-    assert of(host, name).verdict in (SKIP, UNKNOWN)
+    assert of(host, name).verdict is not PASS
 
 
 # -- what cannot be told -------------------------------------------------------------------
@@ -299,7 +309,7 @@ def test_congestion_control_is_judged_on_each_driver(tmp_path: pathlib.Path) -> 
     shown = {
         "bnxt": (PASS, "enable 1, marking 1", PASS),
         "bnxt, kernel": (PASS, "enable 1, marking 1", PASS),
-        "irdma": (PASS, "dcqcn 1", SKIP),
+        "irdma": (PASS, "dcqcn 1", FAIL),
         "ionic": (PASS, "dcqcn on", PASS),
     }
     for name, kind in roce_machine.NODES.items():
@@ -314,10 +324,11 @@ def test_congestion_control_is_judged_on_each_driver(tmp_path: pathlib.Path) -> 
         assert (ecn.verdict, ecn.found, cnp.verdict) == shown[name], name
 
 
-def test_what_the_firmware_keeps_is_not_judged(tmp_path: pathlib.Path) -> None:
+def test_what_the_firmware_keeps_is_compared(tmp_path: pathlib.Path) -> None:
     node = roce_machine.BnxtNode.made(tmp_path / "node")
     assert isinstance(node, roce_machine.BnxtNode)
     node.profiles(True)
-    check = of(node, "cnp", expecting(cnp={"dscp": 48, "priority": 6}), "bnxt_re0/1")
-    assert (check.verdict, check.expected) == (PASS, "dscp 48")
-    assert check.found == "dscp 48, priority 7 by the firmware"
+    for priority, verdict in ((6, FAIL), (7, PASS)):
+        check = of(node, "cnp", expecting(cnp={"dscp": 48, "priority": priority}), "bnxt_re0/1")
+        assert (check.verdict, check.expected) == (verdict, f"dscp 48, priority {priority}")
+        assert check.found == "dscp 48, priority 7 by the firmware"

@@ -463,6 +463,7 @@ def test_services_of_the_vendor_are_no_jobs(node: AmdMachine) -> None:
     for pid, name in ((70, "rdcd"), (71, "gpuagent"), (72, "python3")):
         node.put(f"/proc/{pid}/comm", f"{name}\n")
         node.put(f"/proc/{pid}/cmdline", "")
+        node.put(f"/proc/{pid}/status", "Uid:\t997\t997\t997\t997\n")
         node.link(f"/proc/{pid}/fd/3", "/dev/dri/renderD129")
         node.link(f"/proc/{pid}/fd/4", "/dev/kfd")
     assert [holder.name for holder in jobs.holders(node).found] == ["python3"]

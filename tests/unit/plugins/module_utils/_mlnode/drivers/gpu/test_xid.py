@@ -88,14 +88,50 @@ def test_lines_of_nvswitches(line: str, name: str, severity: str, word: str) -> 
     assert word in seen.cause.advice
 
 
-def test_registers_of_an_sxid_are_no_errors_of_their_own() -> None:
-    first = "nvidia-nvswitch1: SXid (PCI:0000:00:08.0): 11004"
-    [(_device, seen)] = events(
-        f"{first}, Non-fatal, Link 36 ingress invalid ACL (First)",
-        f"{first}, Severity 0 Engine instance 36 Sub-engine instance 00",
-        f"{first}, Data {{0x00000001, 0x00000000}}",
-    )
-    assert seen.title == "SXid 11004"
+SXID = "nvidia-nvswitch1: SXid (PCI:0000:00:08.0):"
+
+
+@pytest.mark.parametrize(
+    ("first", "registers"),
+    [
+        (
+            "11004, Non-fatal, Link 36 ingress invalid ACL (First)",
+            ["11004, Severity 0 Engine instance 36 Sub-engine instance 00", "11004, Data {0x00000001, 0x0}"],
+        ),
+        (
+            "26006, SOE HALTED",
+            ["26006, SOE HALT data[0] = 0x               0", "26006, SOE HALT data[1] = 0x"],
+        ),
+        ("10003, Correctable, Link 3 ECC limit", ["10003, Data {0x0}"]),
+    ],
+)
+def test_registers_of_an_sxid_are_no_errors_of_their_own(first: str, registers: list[str]) -> None:
+    [(_device, seen)] = events(f"{SXID} {first}", *(f"{SXID} {text}" for text in registers))
+    assert seen.title == f"SXid {first[:5]}"
+    assert "registers" not in seen.name
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [
+        ("12033, Severity 1 Engine instance 00 Sub-engine instance 00", "high"),
+        ("22013, Severity 0 Engine instance 60 Sub-engine instance 00", "medium"),
+        ("24007, Data {0x0000003c, 0x00000000}", "medium"),
+        ("26006, SOE HALT data[0] = 0x               0", "medium"),
+    ],
+)
+def test_registers_alone_are_an_error_whose_line_the_log_has_lost(text: str, severity: str) -> None:
+    other = "24007, Data {0x00000001}" if text.startswith("24007") else text
+    [(_device, seen)] = events(f"{SXID} {text}", f"{SXID} {other}")
+    assert (seen.name, str(seen.cause.severity)) == ("only its registers are in the log", severity)
+    [_first, (_device, line)] = events(f"{SXID} {text}", f"{SXID} {text[:5]}, Fatal, Link 1 error (First)")
+    assert line.cause.severity is Severity.HIGH
+
+
+def test_a_correctable_error_of_a_switch_is_no_unknown_one() -> None:
+    [(_device, seen)] = events(f"{SXID} 10003, Correctable, Link 3 ECC limit error")
+    [(_device, other)] = events(f"{SXID} 10003, Non-fatal, Link 3 ECC limit error")
+    assert (seen.cause, seen.name) == (other.cause, "Link 3 ECC limit error")
 
 
 GPU, OTHER = "NVRM: Xid (PCI:0000:1b:00):", "NVRM: Xid (PCI:0000:1c:00):"

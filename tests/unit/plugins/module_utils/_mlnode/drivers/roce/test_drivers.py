@@ -434,7 +434,7 @@ def test_output_that_is_not_understood_is_unknown(ionic: IonicNode) -> None:
     declared = {**RULE, "trust": "dscp", "dscp": {"26": 3}, "pfc": [3], "global_pause": False, "ecn": [3]}
     known = {"qos": {"ecn", "global_pause"}, "port": {"ecn", "trust", "dscp"}, "dcqcn": set()}
     for thing in known:
-        text = ionic._shown(thing)
+        text = ionic.tool._shown(thing)
         words = text.replace("priority bitmap       : 0x0", "priority bitmap       : many")
         for old, new in (
             ("DSCP  ", "XYZ  "),
@@ -444,7 +444,7 @@ def test_output_that_is_not_understood_is_unknown(ionic: IonicNode) -> None:
         ):
             words = words.replace(old, new)
         for damaged in ("\n", "nonsense\n", "\udcff\n", text[: len(text) // 3], words):
-            ionic.says = {thing: damaged}
+            ionic.tool.says = {thing: damaged}
             ionic.forget()
             found = {
                 group for group, row in rows(ionic, declared).items() if row.status is not Status.UNKNOWN
@@ -455,13 +455,13 @@ def test_output_that_is_not_understood_is_unknown(ionic: IonicNode) -> None:
 def test_congestion_control_without_its_notifications_is_unknown(ionic: IonicNode) -> None:
     """Undone to no DSCP, it would be switched off."""
     ionic.cards["ionic_0"].enabled = True
-    ionic.says = {"dcqcn": ionic._shown("dcqcn").replace("DSCP value", "Some value")}
+    ionic.tool.says = {"dcqcn": ionic.tool._shown("dcqcn").replace("DSCP value", "Some value")}
     found = rows(ionic, {**RULE, "ecn": [3], "cnp": {"dscp": 46}})
     assert {row.status for row in found.values()} == {Status.UNKNOWN}
 
 
 def test_a_tool_that_fails_makes_all_unknown(ionic: IonicNode) -> None:
-    ionic.dead = True
+    ionic.tool.dead = True
     found = rows(ionic, {**RULE, "trust": "dscp", "dscp": {"26": 3}, "pfc": [3], "ecn": [3]})
     assert {row.status for row in found.values()} == {Status.UNKNOWN}
     assert "failed to connect to the card" in found["pfc"].reason

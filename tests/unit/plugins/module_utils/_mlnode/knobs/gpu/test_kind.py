@@ -2,27 +2,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import errno
 import pathlib
 from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
-from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
+from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import VERSION, GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.machine import captured
 from ansible_collections.mlnode.tuning.tests.unit.service_machine import UNITS, WANTS
 from hypothesis import given
 from hypothesis import strategies as st
 from mlnode.drivers.gpu import nvidia_smi as nvidia
+from mlnode.drivers.gpu.nvidia import Nvidia
 from mlnode.engine import engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import Row
 from mlnode.host.host import Host
 from mlnode.host.system import Finished
-from mlnode.knobs.gpu.kind import DAEMON, KEY
+from mlnode.knobs.gpu.kind import KEY
 from mlnode.knobs.gpu.kind import kind as gpu
 from mlnode.model.errors import HostError, RefusedError
 from mlnode.model.setting import Layer, Status
 
+DAEMON = Nvidia.DAEMON
 FIRST, SECOND = "0000:1b:00.0", "0000:1c:00.0"
 START = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced"
 
@@ -95,9 +98,67 @@ def test_a_masked_daemon_is_none(node: GpuMachine) -> None:
 
 def test_what_is_no_such_node(tmp_path: pathlib.Path) -> None:
     bare = row(GpuMachine.of(str(tmp_path / "bare"), 0))
-    assert (bare.status, bare.reason) == (Status.UNSUPPORTED, "there is no GPU of NVIDIA here")
-    amd = row(GpuMachine.of(str(tmp_path / "amd"), 1, "0x1002"))
-    assert (amd.status, amd.reason) == (Status.UNSUPPORTED, "GPUs of AMD have no such mode")
+    assert (bare.status, bare.reason) == (Status.UNSUPPORTED, "there is no GPU here")
+    other = row(GpuMachine.of(str(tmp_path / "other"), 1, "0x8086"))
+    assert (other.status, other.reason) == (
+        Status.UNSUPPORTED,
+        "no way to keep GPUs of Intel awake is known",
+    )
+
+
+@pytest.fixture
+def amd(tmp_path: pathlib.Path) -> GpuMachine:
+    """Two GPUs whose driver has no tool for it: the kernel's runtime power management decides."""
+    machine = GpuMachine.of(str(tmp_path / "amd"), 0)
+    machine.put("/sys/module/amdgpu/initstate", "live\n")
+    for address, mode in ((FIRST, "auto"), (SECOND, "on")):
+        machine.add(address, "0x1002", "amdgpu")
+        machine.put(f"/sys/bus/pci/devices/{address}/power/control", f"{mode}\n")
+    return machine
+
+
+def modes(machine: GpuMachine) -> list[str]:
+    machine.forget()
+    return [
+        machine.text(f"/sys/bus/pci/devices/{address}/power/control").strip() for address in (FIRST, SECOND)
+    ]
+
+
+def test_power_management_of_the_kernel_is_set_and_undone(amd: GpuMachine) -> None:
+    assert row(amd).reason.startswith("runtime is off: 0; on: 1")
+    done = apply(amd)
+    assert [now.status for now in done.rows] == [Status.CHANGED]
+    assert modes(amd) == ["on", "on"]
+    assert not apply(amd).changed
+    assert row(amd).status is Status.OK
+    assert apply(amd, False).changed
+    assert modes(amd) == ["auto", "auto"]
+    assert row(amd, False).reading.runtime.text == "off"
+    revert.revert(amd)
+    assert modes(amd) == ["auto", "on"]
+    assert amd.asked == []
+
+
+@pytest.mark.parametrize("text", ["", "sleep\n"])
+def test_a_strange_word_of_power_management_is_unknown(amd: GpuMachine, text: str) -> None:
+    amd.put(f"/sys/bus/pci/devices/{FIRST}/power/control", text)
+    assert row(amd).status is Status.UNKNOWN
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_power_management_that_cannot_be_read_is_unknown(amd: GpuMachine, number: int) -> None:
+    amd.unreadable[f"/sys/bus/pci/devices/{FIRST}/power/control"] = number
+    assert row(amd).status is Status.UNKNOWN
+
+
+def test_gpus_of_two_vendors_are_one_row(amd: GpuMachine) -> None:
+    amd.put("/proc/driver/nvidia/version", VERSION)
+    amd.add("0000:2b:00.0")
+    amd.modes = {"0000:2b:00.0": "Disabled"}
+    assert apply(amd).changed
+    assert (modes(amd), amd.modes) == (["on", "on"], {"0000:2b:00.0": "Enabled"})
+    amd.installed = False
+    assert row(amd).reason == "nvidia-smi is not installed"
 
 
 def test_without_driver_tool_or_mode(node: GpuMachine) -> None:
@@ -106,7 +167,7 @@ def test_without_driver_tool_or_mode(node: GpuMachine) -> None:
     assert found.status is Status.UNSUPPORTED
     assert found.reason == f"GPU {FIRST} has no persistence mode; GPU {SECOND} has no persistence mode"
     node.installed = False
-    assert row(node).reason == "nvidia-smi, which sets it, is not installed"
+    assert row(node).reason == "nvidia-smi is not installed"
     node.remove("/proc/driver/nvidia/version")
     assert row(node).reason == "/proc/driver/nvidia/version does not exist: NVIDIA's driver is not loaded"
 

@@ -59,23 +59,53 @@ def gpu(machine: Machine, vendor: str) -> None:
     machine.link("/sys/bus/pci/devices/0000:e1:00.0", f"../../..{folder[len('/sys') :]}")
 
 
+RCCL = "/etc/rccl.conf"
+
+
 def test_gpus_whose_library_reads_another_file(machine: Machine) -> None:
     gpu(machine, "0x1002")
+    machine.put(RCCL, "NCCL_ALGO=Ring\n")
     done = apply(machine, NCCL_DEBUG="WARN")
-    [found] = done.rows
-    assert str(found.status) == "unsupported"
-    assert "read /etc/rccl.conf in place of /etc/nccl.conf: ln -s nccl.conf /etc/rccl.conf" in found.reason
+    assert [(str(found.status), found.reading.path) for found in done.rows] == [("changed", RCCL)]
+    assert machine.text(RCCL) == block("NCCL_DEBUG=WARN") + "NCCL_ALGO=Ring\n"
     assert not machine.exists(PATH)
-    machine.link("/etc/rccl.conf", "nccl.conf")
-    machine.forget()
-    assert str(apply(machine, NCCL_DEBUG="WARN").rows[0].status) == "changed"
-    assert conf(machine) == block("NCCL_DEBUG=WARN")
+    assert not apply(machine, NCCL_DEBUG="WARN").changed
+    assert f"{RCCL}:2: NCCL_DEBUG=WARN" in nccl.boot_sources("nccl.NCCL_DEBUG", machine)
     apply(machine, RCCL_MSCCL_ENABLE=0)
-    assert conf(machine) == block("RCCL_MSCCL_ENABLE=0")
+    assert machine.text(RCCL) == block("RCCL_MSCCL_ENABLE=0") + "NCCL_ALGO=Ring\n"
+    revert.revert(machine)
+    assert machine.text(RCCL) == "NCCL_ALGO=Ring\n"
     with pytest.raises(
         DeclarationError, match="RCCL_MSCCL_ENABL': NCCL knows no such variable; did you mean"
     ):
         apply(machine, RCCL_MSCCL_ENABL=0)
+
+
+@pytest.mark.parametrize("target", ["nccl.conf", PATH])
+def test_one_file_for_both_libraries(machine: Machine, target: str) -> None:
+    gpu(machine, "0x1002")
+    machine.link(RCCL, target)
+    assert str(apply(machine, NCCL_DEBUG="WARN").rows[0].status) == "changed"
+    assert conf(machine) == block("NCCL_DEBUG=WARN")
+    assert machine.link_target(RCCL) == target
+    revert.revert(machine)
+    assert not machine.exists(PATH)
+
+
+def test_a_link_to_any_other_file_is_not_written(machine: Machine) -> None:
+    gpu(machine, "0x1002")
+    machine.put("/srv/site.conf", "NCCL_DEBUG=INFO\n")
+    machine.link(RCCL, "/srv/site.conf")
+    with pytest.raises(RefusedError, match=f"{RCCL} is a link to /srv/site.conf"):
+        apply(machine, NCCL_DEBUG="WARN")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_the_other_file_cannot_be_read(machine: Machine, number: int) -> None:
+    gpu(machine, "0x1002")
+    machine.put(RCCL, "NCCL_ALGO=Ring\n")
+    machine.unreadable[RCCL] = number
+    assert str(row(plan(machine, NCCL_DEBUG="WARN")).status) == "unknown"
 
 
 def test_gpus_whose_library_reads_this_file(machine: Machine) -> None:

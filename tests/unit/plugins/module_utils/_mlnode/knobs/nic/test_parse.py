@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.mlnode.tuning.tests.unit import door
+from mlnode.drivers.nic.disruption import Disruption
 from mlnode.knobs.nic import parse as nic_parse
-from mlnode.knobs.nic.disruption import Disruption
 
 
 def claims(**rule: Any) -> dict[str, str]:

@@ -12,10 +12,10 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.dcb_machine import Bridge
 from ansible_collections.mlnode.tuning.tests.unit.nic_machine import Nic
+from mlnode.drivers.nic.disruption import Disruption
 from mlnode.engine import boot_run, engine, revert
 from mlnode.engine.engine import Request
 from mlnode.engine.kind import AGENT_UNIT, Row
-from mlnode.knobs.nic.disruption import Disruption
 from mlnode.knobs.nic.kind import kind as nic
 from mlnode.knobs.qos import switch as qos_switch
 from mlnode.knobs.qos.guards import QosGuards, as_nic

@@ -76,7 +76,7 @@ def test_no_setting_is_left_out_in_silence(node: Machine, what: str) -> None:
     assert [limit for limit in asked.ulimits if limit not in text] == []
     assert [line for line in asked.left_out if line not in text] == []
     assert ("/dev/shm" in text or "--shm-size" in text) == bool(asked.shm_size)
-    assert ("/etc/nccl.conf" in text) == asked.nccl
+    assert ("/etc/nccl.conf" in text) == bool(asked.nccl)
 
 
 def test_the_examples_in_the_documentation_are_what_the_command_prints(tmp_path: pathlib.Path) -> None:
@@ -151,7 +151,7 @@ def test_docker_gets_each_setting(node: Machine, tmp_path: pathlib.Path) -> None
     assert (done.returncode, words[0], words[-3:]) == (0, "run", ["--rm", "an image", "a  b"])
     assert values_of(words, "--sysctl") == [f"{key}={value}" for key, value in asked.sysctls.items()]
     assert len(values_of(words, "--ulimit")) == len(asked.ulimits)
-    assert len(values_of(words, "--mount")) == asked.nccl
+    assert len(values_of(words, "--mount")) == bool(asked.nccl)
 
 
 @cases.table
@@ -197,7 +197,7 @@ def test_hostile_sysctls_stay_values(sysctls: dict[str, str]) -> None:
 def test_mounts_of_enroot(node: Machine) -> None:
     lines = rendered.text(node, "enroot").splitlines()
     entries = [line.split() for line in lines if not line.startswith("#")]
-    assert len(entries) == rendered.asked(node, "enroot").nccl
+    assert len(entries) == bool(rendered.asked(node, "enroot").nccl)
     for source, target, kind, options in entries:
         assert (source, target, kind) == ("/etc/nccl.conf", "/etc/nccl.conf", "none")
         assert {*options.split(",")} <= {*_CONSUMERS["enroot_options"]}
@@ -283,3 +283,16 @@ def test_a_service_has_its_own_limit(tmp_path: pathlib.Path) -> None:
     rendered.declare(machine, "node", {"limits": {"nofile": {"services": 65536, "docker": 4096}}})
     assert rendered.asked(machine, "docker-run").ulimits == {"nofile": "4096"}
     assert rendered.asked(machine, "slurm-prolog").ulimits == {"nofile": "65536"}
+
+
+@pytest.mark.parametrize("form", ["docker-run", "podman-run", "pod", "enroot"])
+def test_containers_on_gpus_with_rccl_get_its_file(tmp_path: pathlib.Path, form: str) -> None:
+    node = Machine.debian(str(tmp_path / "node"))
+    folder = "/sys/devices/pci0000:e1/0000:e1:00.0"
+    for name, text in (("vendor", "0x1002"), ("device", "0x74a1"), ("class", "0x120000")):
+        node.put(f"{folder}/{name}", f"{text}\n")
+    node.link("/sys/bus/pci/devices/0000:e1:00.0", f"../../..{folder[len('/sys') :]}")
+    rendered.declare(node, "jobs", {"nccl": {"variables": {"NCCL_DEBUG": "WARN"}}})
+    text = rendered.text(node, form)
+    assert "/etc/rccl.conf" in text
+    assert "/etc/nccl.conf" not in text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.drivers.ethtool.device import GROUPS
-from mlnode.knobs.nic import disruption as nic_disruption
-from mlnode.knobs.nic.disruption import Disruption
+from mlnode.drivers.nic import disruption as nic_disruption
+from mlnode.drivers.nic.disruption import Disruption
 
 NONE, LINK_RESET, DRIVER_RELOAD = Disruption
 

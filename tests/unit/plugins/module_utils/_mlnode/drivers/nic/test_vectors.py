@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.knobs.irq import vectors as irq_vectors
-from mlnode.knobs.irq.vectors import Vector, Vectors
+from mlnode.drivers.nic import vectors as irq_vectors
+from mlnode.drivers.nic.vectors import Vector, Vectors
 from mlnode.model.errors import HostError
 
 ADDRESS = "0000:41:00.0"

@@ -16,8 +16,8 @@ from .grub import Entry
 
 
 class Menu(NamedTuple):
-    """entries: this system's kernels. default: the entry that is started, if it is none of these. lacks: why
-    parameters cannot be given to them."""
+    """entries: this system's kernels. default: the started entry, if it is another one. lacks: why parameters
+    cannot be given to them."""
 
     entries: tuple[Entry, ...]
     default: Default

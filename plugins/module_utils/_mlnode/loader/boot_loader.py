@@ -108,7 +108,11 @@ def _find(host: Host, image: bool) -> Loader:
 def _without_grub_menu(host: Host) -> Loader | None:
     """The loader that started this system, if it was not GRUB, or may not have been. GRUB's menu on the disk
     proves nothing: another loader may be installed beside it."""
+    if host.exists("/run/systemd/container"):  # variables and menus are the host's
+        return None
     program, stub = systemd_boot.started(host)
+    if not stub and cmdline.parameter(host.text(cmdline.COMMAND_LINE), "BOOT_IMAGE"):
+        return None  # GRUB before 2.12 sets no variable, and another loader may have started it
     if program.startswith(_SYSTEMD_BOOT) or (stub and not program):
         menu = uefi.menu(host)
         return Loader(menu.entries, "entries", menu.lacks, default=menu.default, name=_SYSTEMD_BOOT)
@@ -117,8 +121,7 @@ def _without_grub_menu(host: Host) -> Loader | None:
         return Loader(lacks=reason, name=program)
     if program and not program.startswith("GRUB"):
         return Loader(lacks=f"{program} started this system: set parameters there", name=program)
-    started_by_grub = cmdline.parameter(host.text(cmdline.COMMAND_LINE), "BOOT_IMAGE")
-    if program or started_by_grub or not systemd_boot.is_blind(host):
+    if program or not systemd_boot.is_blind(host):
         return None
     return Loader(unreadable="it is unknown which boot loader the firmware starts: efivarfs is not mounted")
 

@@ -28,6 +28,7 @@ def menu(host: Host) -> Menu:
     """The kernels of this system. Raises HostError."""
     items = systemd_boot.items(host)
     own = [item for item in items if item.tries != 0 and _is_own(host, item)]
+    own.sort(key=lambda item: not item.default)
     files = tuple(dict.fromkeys(_configuration(item.path) for item in items))
     others = [item for item in items if item.default and item not in own]
     astray = f"systemd-boot starts {others[0].title!r} ({others[0].path}) by default" if others else ""

@@ -257,6 +257,21 @@ def test_the_firmware_s_variable_decides(
     assert loader.lacks.startswith(lacks)
 
 
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=UUID=1111 ro quiet\n"),
+        ("/run/systemd/container", "podman\n"),
+    ],
+)
+def test_grub_that_another_loader_started_and_a_container_need_none(
+    entries: UefiMachine, path: str, text: str
+) -> None:
+    """GRUB of Debian 12 leaves the variable of the loader that started it."""
+    entries.put(path, text)
+    assert boot_loader.find(entries).name == "GRUB"
+
+
 def test_firmware_that_starts_an_image_itself_needs_no_loader(images: UefiMachine) -> None:
     images.remove(LOADER_INFO)
     assert {*statuses(applied(images)).values()} == {"pending_reboot"}

@@ -27,7 +27,12 @@ class ImageMode(NamedTuple):
     files: str
 
 
-_BOOTC = "have a file in /usr/lib/bootc/kargs.d of the image name them (bootc), and upgrade to that image"
+# bootc-loader-entries-set-options-for-source(8) wants ostree 2026.1
+_BOOTC = (
+    "have a file in /usr/lib/bootc/kargs.d of the image name them (bootc), and upgrade to that image; or run "
+    "bootc loader-entries set-options-for-source --source NAME --options 'ALL OF ITS PARAMETERS', and reboot"
+)
+_OSTREE = "run ostree admin instutil set-kargs --merge --append=PARAMETER, and reboot"
 _RPM_OSTREE = "run rpm-ostree kargs --append-if-missing=PARAMETER (--delete-if-present=PARAMETER), and reboot"
 
 #: File that shows a system → the system
@@ -52,7 +57,7 @@ def ostree(host: Files) -> ImageMode:
         return ImageMode("ostree (rpm-ostree)", _RPM_OSTREE, files)
     if host.exists("/usr/bin/bootc"):
         return ImageMode("ostree (bootc)", _BOOTC, "build it into the image, and run bootc upgrade")
-    return ImageMode("ostree", f"{_RPM_OSTREE}; or {_BOOTC}", "build it into the image")
+    return ImageMode("ostree", _OSTREE, "build it into the image")
 
 
 def running_system(host: Files) -> ImageMode | None:

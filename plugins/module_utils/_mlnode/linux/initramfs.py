@@ -6,6 +6,9 @@ these files get an old value back.
 
 dracut copies the folder with its module systemd-sysctl, most versions only if hostonly is yes.
 initramfs-tools copies it with hooks of others.
+
+Both copy modprobe.d, dracut only if hostonly is yes. A module that is loaded from the initramfs takes the
+parameters of that copy, and keeps them.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import re
 from typing import Sequence
 
 from ..host.host import Host
+from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
-from . import drop_ins
+from . import drop_ins, modules_load
 
 #: Name for findings about them
 NAME = "initramfs"
@@ -50,6 +54,46 @@ class Maker(NamedTuple):
 
 _DRACUT = Maker("dracut", "dracut -f --regenerate-all")
 _INITRAMFS_TOOLS = Maker("initramfs-tools", "update-initramfs -u -k all")
+
+
+#: Images of one kernel, in the order of the patterns above
+_OF_KERNEL = ("/boot/initramfs-{0}.img", "/boot/initrd.img-{0}", "/boot/initrd-{0}")
+#: Program that lists the files of an image → command that makes the image again
+_LISTERS = {
+    "/usr/bin/lsinitramfs": "update-initramfs -u -k {0}",
+    "/usr/bin/lsinitrd": "dracut -f --kver {0}",
+}
+#: Seconds to unpack an image of 200 MB on a busy machine
+_LIST_SECONDS = 60.0
+
+
+def older_copy(host: Host, release: str, module: str, file: str) -> str:
+    """The image of a kernel that loads a module without the present content of a file of modprobe.d, and the
+    remedy; empty if there is none. Raises HostError.
+    """
+    made = host.changed(file)
+    images = [path for path in (name.format(release) for name in _OF_KERNEL) if host.exists(path)]
+    if made is None or not images:
+        return ""
+    lister = next((path for path in _LISTERS if host.exists(path)), None)
+    if lister is None:
+        raise HostError("list", images[0], None, f"neither {' nor '.join(_LISTERS)} is installed")
+    image = images[0]
+    listed = host.once(f"files of {image}", lambda: _files(host, lister, image), of_files=True)
+    if module not in {modules_load.underscored(name.partition(".ko")[0]) for name in listed if ".ko" in name}:
+        return ""
+    if file.rpartition("/")[2] in listed and made < (host.changed(image) or 0):
+        return ""
+    return f"{image} loads {module}, and has no present copy: run {_LISTERS[lister].format(release)}"
+
+
+def _files(host: Host, lister: str, image: str) -> frozenset[str]:
+    """Names of the files of an image, without their folders. Raises HostError."""
+    lines = host.must_run((lister, image), "list", _LIST_SECONDS).splitlines()
+    names = frozenset(line.rpartition("/")[2] for line in lines if "/" in line)
+    if not names:
+        raise HostError("list", image, None, f"{lister} prints no file")
+    return names
 
 
 def maker(host: Host) -> Maker | None:

@@ -32,7 +32,7 @@ _UKI = '"Layout":"uki"'
 _UKI_CONF = ("/etc/kernel/uki.conf", "/run/kernel/uki.conf", "/usr/lib/kernel/uki.conf")
 _SIGNS = regex(r"(?im)^[ \t]*(?:SecureBootPrivateKey|SecureBootSigningTool)[ \t]*=[ \t]*\S")
 
-#: The previous image of a kernel, an entry of its own until the new image was read back
+#: The previous image of a kernel, a separate entry until the new image was read back
 _KEPT = ".mlnode-kept.efi"
 _VERSION = regex(r"([0-9][\w.+~-]*?)(?:\+[0-9]+(?:-[0-9]+)?)?(?:\.mlnode-kept)?\.efi\Z")
 
@@ -44,7 +44,7 @@ _IMAGE_SECONDS = 300.0
 
 class Item(NamedTuple):
     """An entry of the menu. unified: a UKI, whose file contains its words. added: the words of addons, each
-    with its file. tries: boots left for a new entry; None for one that is not counted."""
+    with its file. tries: boots left for a new entry; None if they are not counted."""
 
     path: str
     title: str
@@ -97,7 +97,7 @@ def unsigned(host: Host) -> bool:
 
 
 def items(host: Host) -> list[Item]:
-    """Entries for kernels, without those of firmware and loader. Raises HostError."""
+    """Entries for kernels. Raises HostError."""
     out = host.must_run(_LIST, "ask")
     try:
         listed = strict_json.loads(out, _LIST[0])

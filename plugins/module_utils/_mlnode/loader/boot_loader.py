@@ -20,6 +20,8 @@ from .grub import Entry
 #: Marker of kernel arguments in the record of a staged deployment (ostree-sysroot-deploy.c)
 _STAGED_WORDS = b"kargs\0"
 _STATUS = "rpm-ostree kargs or ostree admin status"
+#: A line of 2047 characters, of which a kernel reads no more, has at most so many words
+_MOST_WORDS = 1024
 #: Beginning of its LoaderInfo; GRUB has one since 2.12 (module bli)
 _SYSTEMD_BOOT = "systemd-boot"
 
@@ -106,7 +108,11 @@ def _find(host: Host, image: bool) -> Loader:
 def _without_grub_menu(host: Host) -> Loader | None:
     """The loader that started this system, if it was not GRUB, or may not have been. GRUB's menu on the disk
     proves nothing: another loader may be installed beside it."""
+    if host.exists("/run/systemd/container"):  # variables and menus are the host's
+        return None
     program, stub = systemd_boot.started(host)
+    if not stub and cmdline.parameter(host.text(cmdline.COMMAND_LINE), "BOOT_IMAGE"):
+        return None  # GRUB before 2.12 sets no variable, and another loader may have started it
     if program.startswith(_SYSTEMD_BOOT) or (stub and not program):
         menu = uefi.menu(host)
         return Loader(menu.entries, "entries", menu.lacks, default=menu.default, name=_SYSTEMD_BOOT)
@@ -115,8 +121,7 @@ def _without_grub_menu(host: Host) -> Loader | None:
         return Loader(lacks=reason, name=program)
     if program and not program.startswith("GRUB"):
         return Loader(lacks=f"{program} started this system: set parameters there", name=program)
-    started_by_grub = cmdline.parameter(host.text(cmdline.COMMAND_LINE), "BOOT_IMAGE")
-    if program or started_by_grub or not systemd_boot.is_blind(host):
+    if program or not systemd_boot.is_blind(host):
         return None
     return Loader(unreadable="it is unknown which boot loader the firmware starts: efivarfs is not mounted")
 
@@ -124,18 +129,36 @@ def _without_grub_menu(host: Host) -> Loader | None:
 def _of_ostree(host: Host) -> Loader:
     """The deployment that is booted next. The other one is kept for a rollback."""
     system = image_mode.ostree(host)
-    if _STAGED_WORDS in (host.content(image_mode.OSTREE_STAGED) or b""):
-        # A staged deployment without kernel arguments inherits them from its origin.
-        return Loader(
-            unreadable=f"{image_mode.OSTREE_STAGED} has words for the kernel that become an entry of the "
-            f"loader when the system is shut down; look at them with {_STATUS}, and reboot"
-        )
+    # It becomes an entry when the system is shut down. Without words, it inherits those of the present entry.
+    staged = host.content(image_mode.OSTREE_STAGED) or b""
+    try:
+        words = _staged_words(staged) if _STAGED_WORDS in staged else ()
+    except ValueError:
+        reason = f"{image_mode.OSTREE_STAGED} has words for the kernel that were not understood"
+        return Loader(unreadable=f"{reason}; look at them with {_STATUS}, and reboot")
     path = bls.of_ostree(host)
     entries = bls.entries(host, [path]) if path else []
+    entries = [Entry(image_mode.OSTREE_STAGED, " ".join(words))] if words else entries
     lacks = (
         f"{system.name} makes the entries of the boot loader with each deployment: {system.kernel_arguments}"
     )
     return Loader((*entries,), lacks=lacks)
+
+
+def _staged_words(record: bytes) -> tuple[str, ...]:
+    """Kernel arguments of a staged deployment: an array of strings in a dictionary (GVariant specification).
+    Behind the strings stand their ends, in numbers of one size, and the type. Raises ValueError.
+    """
+    strings = record.partition(_STAGED_WORDS)[2].lstrip(b"\0")  # padding
+    ends: list[int] = []
+    while len(ends) < _MOST_WORDS:
+        ends.append(strings.index(b"\0", ends[-1] if ends else 0) + 1)
+        for size in (1, 2, 4):
+            if ends[-1] < 1 << 8 * size:
+                table = b"".join(end.to_bytes(size, "little") for end in ends) + b"\0as"
+                if strings.startswith(table, ends[-1]):
+                    return tuple(strings[: ends[-1] - 1].decode("utf-8").split("\0"))
+    raise ValueError
 
 
 def _without_grub(host: Host) -> str:
@@ -190,9 +213,16 @@ def _not_editable(host: Host) -> str:
 
 def was_there(host: Host, loader: Loader) -> bool:
     """True if the loader's menu is unchanged since the last boot. Raises HostError."""
-    files = {*loader.default.files, *(entry.where.rpartition(":")[0] for entry in loader.entries)}
+    files = {_file(entry) for entry in loader.entries}
+    # systemd writes a seed at each boot into the folder of systemd-boot's configuration.
+    files |= {*loader.default.files} if loader.name == "GRUB" else set()
     files |= {path.rpartition("/")[0] for path in files}  # a folder changes if a file is removed
-    return last_boot.is_older(host, sorted({*files, *bls.ENVIRONMENT} - {""}))
+    return last_boot.is_older(host, sorted({*files, *loader.default.files, *bls.ENVIRONMENT} - {""}))
+
+
+def _file(entry: Entry) -> str:
+    path, _colon, line = entry.where.rpartition(":")
+    return path if line.isdigit() else entry.where
 
 
 def boot_sources(host: Host, parameter: str) -> list[str]:

@@ -16,8 +16,8 @@ from .grub import Entry
 
 
 class Menu(NamedTuple):
-    """entries: this system's kernels. default: the entry that is started, if it is none of these. lacks: why
-    parameters cannot be given to them."""
+    """entries: this system's kernels. default: the started entry, if it is another one. lacks: why parameters
+    cannot be given to them."""
 
     entries: tuple[Entry, ...]
     default: Default
@@ -28,6 +28,7 @@ def menu(host: Host) -> Menu:
     """The kernels of this system. Raises HostError."""
     items = systemd_boot.items(host)
     own = [item for item in items if item.tries != 0 and _is_own(host, item)]
+    own.sort(key=lambda item: not item.default)
     files = tuple(dict.fromkeys(_configuration(item.path) for item in items))
     others = [item for item in items if item.default and item not in own]
     astray = f"systemd-boot starts {others[0].title!r} ({others[0].path}) by default" if others else ""

@@ -13,10 +13,10 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from ...drivers.gpu import drivers as gpu_drivers
 from ...host.host import Host
-from ...linux import modules_load
+from ...linux import initramfs, last_boot, modules_load
 from ...linux.modules_load import Config, Given
 from ...model import values
-from ...model.errors import DeclarationError
+from ...model.errors import DeclarationError, HostError
 from ...model.record import regex
 from ...model.setting import Boot, Reading, Setting, Value
 from .. import own_file
@@ -85,6 +85,8 @@ def read(setting: Setting, config: Config, host: Host, release: str, blocked: st
     if now.text is not None:
         now = Value(text=_spelled(now.text, want))
     boot = boot_of(lines, config, want)
+    if not built_in and boot.value.text == want and boot.source.startswith(DROP_IN):
+        boot = _in_force(boot, now, host, release, module)
     if built_in and not any(line.where == modules_load.COMMAND_LINE for line in lines[-1:]):
         source = f"{module} is built in, and takes {module}.{parameter}= from the kernel command line, which"
         boot = Boot(now, source, foreign=True)
@@ -92,6 +94,18 @@ def read(setting: Setting, config: Config, host: Host, release: str, blocked: st
         boot = Boot(now, "the container's host")
     reading = Reading(path, now, boot, want, blocked=blocked, native=not blocked, at_boot=True)
     return reading._replace(note=_losing(lines))
+
+
+def _in_force(boot: Boot, now: Value, host: Host, release: str, module: str) -> Boot:
+    """The boot layer of a line of ours, whose file an initramfs may have copied before."""
+    file = boot.source.rpartition(":")[0]
+    try:
+        if now.text == boot.value.text and last_boot.is_older(host, [file]):
+            return boot  # the last boot has proved it
+        stale = initramfs.older_copy(host, release, module, file)
+    except HostError as error:
+        return Boot(Value(unreadable=str(error)), file)
+    return Boot(Value(absent=stale), file, foreign=True) if stale else boot
 
 
 def _not_loaded(setting: Setting, lines: Sequence[Given], config: Config, never: str) -> Reading:

@@ -77,17 +77,45 @@ def test_the_words_of_the_next_deployment_are_its_boot(node: GrubMachine) -> Non
     assert row.status is Status.OK
 
 
+#: As GLib packs a{sv} with kargs of the type as, and with others before and behind it
+RECORD = (
+    b"target\0\0name\0\0\0\0osx\0\0s\5\x0f\0a{sv}\7\0kargs\0\0\0"
+    b"iommu=pt\0root=UUID=1\0\t\x15\0as\6\0\0\0\0\0overlay-initrds\0x\0\2\0as\x10\x1fC_"
+)
+
+
 @pytest.mark.parametrize(
     ("record", "status"),
-    [(b"target\0x\0kargs\0iommu=pt\0root=UUID=1\0", Status.UNKNOWN), (b"target\0x\0", Status.UNSUPPORTED)],
+    [
+        (RECORD, Status.PENDING_REBOOT),
+        (RECORD.replace(b"pt", b"on"), Status.UNSUPPORTED),
+        (RECORD.replace(b"\t\x15\0as", b"\t\x14\0as"), Status.UNKNOWN),
+        (RECORD[:40], Status.UNKNOWN),
+        (RECORD.replace(b"iommu", b"iomm\xff"), Status.UNKNOWN),
+        (b"target\0x\0kargs\0iommu=pt\0root=UUID=1\0", Status.UNKNOWN),
+        (b"target\0x\0", Status.UNSUPPORTED),
+    ],
 )
-def test_words_of_a_staged_deployment_are_not_known(node: GrubMachine, record: bytes, status: Status) -> None:
+def test_words_of_a_staged_deployment_are_its_boot(node: GrubMachine, record: bytes, status: Status) -> None:
+    """rpm-ostree kargs and bootc stage a deployment, which becomes an entry at shutdown."""
     node.put("/run/ostree-booted", "")
     deployment(node, 9)
     node.put("/run/ostree/staged-deployment", record)
     (row,) = applied(node).outcomes[0].rows
     assert row.status is status
-    assert ("/run/ostree/staged-deployment" in row.reason) is (status is Status.UNKNOWN)
+    staged = row.status in (Status.UNKNOWN, Status.PENDING_REBOOT) or b"iommu=on" in record
+    assert ("/run/ostree/staged-deployment" in f"{row.reason}{row.reading.boot.source}") is staged
+
+
+def test_many_staged_words_have_ends_of_two_bytes(node: GrubMachine) -> None:
+    node.put("/run/ostree-booted", "")
+    words = ["iommu=pt", *(f"x{number}=0123456789" for number in range(30))]
+    strings = "".join(f"{word}\0" for word in words).encode()
+    ends = [sum(len(word) + 1 for word in words[: number + 1]) for number in range(len(words))]
+    table = b"".join(end.to_bytes(2, "little") for end in ends)
+    node.put("/run/ostree/staged-deployment", b"kargs\0\0\0" + strings + table + b"\0as")
+    (entry,) = boot_loader.find(node).entries
+    assert entry.command_line.split() == words
 
 
 @cases.table

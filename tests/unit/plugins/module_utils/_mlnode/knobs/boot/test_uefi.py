@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -113,6 +114,17 @@ def test_a_boot_that_did_not_bring_it_is_an_override(node: UefiMachine) -> None:
     assert {*statuses(outcome).values()} == {"overridden"}
     assert "the boot chain starts another entry (systemd-boot)" in reasons(outcome)
     assert "GRUB" not in reasons(outcome)
+
+
+def test_the_seed_that_each_boot_writes_does_not_hide_it(node: UefiMachine) -> None:
+    """Else the node would be rebooted again and again."""
+    applied(node)
+    node.put("/proc/stat", "btime 32503680000\n")
+    os.utime(node.real(f"{ESP}/loader"), (32503680001, 32503680001))
+    assert {*statuses(applied(node)).values()} == {"overridden"}
+    (path,) = (path for path in (ENTRY, IMAGE) if node.exists(path))
+    os.utime(node.real(path), (32503680001, 32503680001))
+    assert {*statuses(applied(node)).values()} == {"pending_reboot"}
 
 
 def test_another_system_s_entry_that_is_started_is_named(node: UefiMachine) -> None:
@@ -243,6 +255,21 @@ def test_the_firmware_s_variable_decides(
     loader = boot_loader.find(entries)
     assert (loader.style, loader.unreadable) == (style, "")
     assert loader.lacks.startswith(lacks)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/proc/cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.12.0 root=UUID=1111 ro quiet\n"),
+        ("/run/systemd/container", "podman\n"),
+    ],
+)
+def test_grub_that_another_loader_started_and_a_container_need_none(
+    entries: UefiMachine, path: str, text: str
+) -> None:
+    """GRUB of Debian 12 leaves the variable of the loader that started it."""
+    entries.put(path, text)
+    assert boot_loader.find(entries).name == "GRUB"
 
 
 def test_firmware_that_starts_an_image_itself_needs_no_loader(images: UefiMachine) -> None:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -210,3 +211,102 @@ def test_the_reason_of_a_parameter_names_its_module() -> None:
     found = modules.info("modules.ib_core.netns_mode", Value())
     assert found.reason == "how ib_core was declared to work"
     assert found.source == "modprobe.d(5), modinfo -p ib_core"
+
+
+# -- copies in an initramfs ----------------------------------------------------------------
+
+IMAGE = f"/boot/initrd.img-{RELEASE}"
+LISTER = "/usr/bin/lsinitramfs"
+LISTED = """\
+etc/modprobe.d/zz-mlnode-default.conf
+usr/lib/modules/6.12.0-test/kernel/drivers/infiniband/core/ib_core.ko.xz
+usr/lib/modules/6.12.0-test/kernel/net/ib-other.ko
+"""
+STALE = f"{IMAGE} loads ib_core, and has no present copy: run update-initramfs -u -k {RELEASE}"
+
+
+#: In 3000, after every other time of these tests
+LATER = 32503680000
+
+
+def _modified(machine: Machine, path: str) -> float | None:
+    """The time that a test can set, instead of that of the last change."""
+    return os.stat(machine.real(path)).st_mtime if machine.exists(path) else None
+
+
+def with_image(machine: Machine, monkeypatch: pytest.MonkeyPatch, finished: Finished) -> None:
+    """A node whose image was made before anything was declared."""
+    machine.put(IMAGE, "")
+    os.utime(machine.real(IMAGE), (1, 1))
+    machine.put(LISTER, "", 0o755)
+    usual = machine.run
+
+    def run(command: Sequence[str], seconds: float = 60) -> Finished:
+        return finished if command[0] == LISTER else usual(command, seconds)
+
+    monkeypatch.setattr(machine, "run", run)
+    monkeypatch.setattr(machine, "changed", lambda path: _modified(machine, path))
+
+
+def test_an_image_with_an_older_copy_overrides_until_it_is_made_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_image(machine, monkeypatch, Finished(0, LISTED, ""))
+    row = applied(machine, SHARED)[KEY]
+    assert (row.status, row.reason) == (Status.OVERRIDDEN, f"runtime is Y; boot: {STALE}")
+    os.utime(machine.real(IMAGE), (LATER, LATER))
+    assert rows(machine, SHARED)[KEY].status is Status.PENDING_REBOOT
+
+
+def test_a_right_value_does_not_hide_an_older_copy(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_image(machine, monkeypatch, Finished(0, LISTED, ""))
+    machine.put(PARAMETER, "0\n")
+    assert applied(machine, SHARED)[KEY].status is Status.OVERRIDDEN
+    # The boot was after the file, and brought the value.
+    machine.put("/proc/stat", f"btime {LATER}\n")
+    assert rows(machine, SHARED)[KEY].status is Status.OK
+
+
+@pytest.mark.parametrize(
+    ("listed", "status"),
+    [
+        (LISTED.replace("etc/modprobe.d/zz-mlnode-default.conf\n", ""), Status.OVERRIDDEN),
+        (LISTED.replace("/ib_core.ko.xz", "/ib_cm.ko.xz"), Status.PENDING_REBOOT),
+        (LISTED.replace("/ib_core.ko.xz", "/ib-core.ko.zst"), Status.PENDING_REBOOT),
+    ],
+)
+def test_the_files_of_an_image_decide(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, listed: str, status: Status
+) -> None:
+    """dracut leaves /etc/modprobe.d out of an image that is not for one host."""
+    with_image(machine, monkeypatch, Finished(0, listed, ""))
+    applied(machine, SHARED)
+    os.utime(machine.real(IMAGE), (LATER, LATER))
+    assert rows(machine, SHARED)[KEY].status is status
+
+
+@pytest.mark.parametrize(
+    ("finished", "words"),
+    [
+        (Finished(1, "", "cpio: premature end of archive\n"), "premature end of archive"),
+        (Finished(0, "", ""), "prints no file"),
+    ],
+)
+def test_an_image_that_cannot_be_listed_is_unknown(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, finished: Finished, words: str
+) -> None:
+    with_image(machine, monkeypatch, finished)
+    row = applied(machine, SHARED)[KEY]
+    assert (row.status, words in row.reason) == (Status.UNKNOWN, True)
+    machine.remove(LISTER)
+    assert "lsinitrd is installed" in rows(machine, SHARED)[KEY].reason
+
+
+def test_dracut_s_image_names_its_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.put(f"/boot/initramfs-{RELEASE}.img", "")
+    os.utime(machine.real(f"/boot/initramfs-{RELEASE}.img"), (1, 1))
+    machine.put("/usr/bin/lsinitrd", "", 0o755)
+    listing = f"-rw-r--r-- 1 root root 9 Jan 1 2026 {LISTED.splitlines()[1]}\n"
+    monkeypatch.setattr(machine, "run", lambda _command, _seconds=60: Finished(0, listing, ""))
+    monkeypatch.setattr(machine, "changed", lambda path: _modified(machine, path))
+    assert f"run dracut -f --kver {RELEASE}" in applied(machine, SHARED)[KEY].reason

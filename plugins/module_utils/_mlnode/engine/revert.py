@@ -80,9 +80,13 @@ def pending(host: Host) -> list[Change]:
 
 def _brought(host: Host, entries: Sequence[Entry]) -> list[Change]:
     """Note without a change on running values whose origin is unknown, as an image's file sets them before
-    mlnode runs. Must run while the files exist. Raises HostError."""
+    mlnode runs. Must run while the files exist; never raises."""
     known = {str(entry["id"]) for entry in entries}
-    lines = [line for path in host.matching(_OF_SYSCTL) for line in sysctl_d.parse(host.text(path), path)]
+    try:
+        lines = [line for path in host.matching(_OF_SYSCTL) for line in sysctl_d.parse(host.text(path), path)]
+    except HostError as error:
+        note = f"values of an image may stay until the next boot: {error}"
+        return [Change("kernel", None, None, is_file=True, note=note)]
     runtime = {line: f"/proc/sys/{line.key}" for line in lines if line.value is not None}
     stay = [
         line.text

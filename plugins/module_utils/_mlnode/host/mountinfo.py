@@ -224,10 +224,7 @@ def read_only(host: Files, path: str) -> str:
         return f"{problem} in this container ({name}): start it with a writable one"
     if mount.kind in IMAGES:
         return f"{problem}, and is never written: build the file into the image that the node boots"
-    return (
-        f"{problem}: build the file into the image that the node boots, or look into dmesg and /etc/fstab "
-        f"for the reason, then mount -o remount,rw {mount.point}"
-    )
+    return f"{problem}: look into dmesg and /etc/fstab for the reason, then mount -o remount,rw {mount.point}"
 
 
 def _owner(host: Files, path: str) -> str:

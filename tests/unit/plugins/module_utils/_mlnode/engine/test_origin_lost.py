@@ -130,7 +130,7 @@ def test_that_the_copy_is_used_is_said(
 def test_where_etc_cannot_be_written_there_is_no_copy(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(origin, "_is_read_only", lambda host, path: path == COPY)
+    monkeypatch.setattr(origin, "is_read_only", lambda host, path: path == COPY)
     Origin.load(machine).remember([origin.module_entry("x")])
     assert machine.exists(PATH)
     assert not machine.exists(COPY)

@@ -136,6 +136,8 @@ virtual = _fixture("virtual", "virtual")
 peer = _fixture("peer", "peer")
 debian12 = _fixture("debian12", "debian12")
 runtimes = _fixture("runtimes", "runtimes")
+selinux = _fixture("selinux", "selinux")
+apparmor = _fixture("apparmor", "apparmor")
 baremetal_agent = _fixture("baremetal_agent", "baremetal", AGENT)
 cloud_agent = _fixture("cloud_agent", "cloud", AGENT)
 

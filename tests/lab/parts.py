@@ -26,6 +26,16 @@ RUNTIME_PACKAGES = (
     "podman,crun,netavark,nftables,docker.io,docker-cli,containerd,iptables,"
     "slurmctld,slurmd,slurm-client,munge"
 )
+#: Both security modules, as the words for the kernel choose between them, and a log of what they deny
+SECURITY_PACKAGES = (
+    "selinux-policy-default,selinux-utils,policycoreutils,auditd,apparmor,apparmor-utils,"
+    "prometheus-node-exporter,cron"
+)
+
+_SELINUX_CONFIG = "SELINUX=enforcing\nSELINUXTYPE=default\n"
+#: Debian's policy does not let it write the key that the machine is given (machine.py) below /root.
+_SELINUX_MODULE = "(typepermissive systemd_tmpfiles_t)\n"
+_FILE_CONTEXTS = "etc/selinux/default/contexts/files/file_contexts"
 
 #: Where the partition begins: room for GRUB before it
 _OFFSET = 1 << 20
@@ -117,6 +127,14 @@ def make_runtimes(job: Job) -> None:
     )
 
 
+def make_security(job: Job) -> None:
+    bootstrap(job, f"--essential-hook={_INITRD}")
+    root = job.out / "root"
+    (root / "etc/selinux/config").write_text(_SELINUX_CONFIG)
+    (root / "root/lab.cil").write_text(_SELINUX_MODULE)
+    job.run("chroot", root, "semodule", "--noreload", "--install=/root/lab.cil")
+
+
 def make_acpi(job: Job) -> None:
     iasl = Tools(job.part.needs[0].path / "root").command("iasl")
     tables = {f"pss-{cpus}": acpi.p_states(cpus) for cpus in range(1, len(acpi.SCRATCH_PORTS) + 1)}
@@ -199,6 +217,8 @@ def make_disk(job: Job) -> None:
         folder.mkdir()
         shutil.copy(module.path / "netdevsim.ko", folder)
     _furnish(job, root, kernel)
+    if (root / _FILE_CONTEXTS).exists():
+        job.run("chroot", root, "setfiles", "-F", f"/{_FILE_CONTEXTS}", "/")
     direct_boot.write_kernel(job, root, root / f"boot/vmlinuz-{kernel}")
     direct_boot.write_initrd(job, root, kernel, tools.path / "root/usr/bin/busybox")
     _write_disk(job, Tools(tools.path / "root"), root)
@@ -342,3 +362,9 @@ RUNTIMES = Part(
     (NEWEST, f"{GUEST_PACKAGES},{RUNTIME_PACKAGES}", _INITRD),
 )
 RUNTIMES_DISK = disk_part(NEWEST, guest=RUNTIMES, kind="-runtimes")
+SECURITY = Part(
+    f"guest-{NEWEST}-security",
+    (make_security, bootstrap),
+    (NEWEST, f"{GUEST_PACKAGES},{SECURITY_PACKAGES}", _INITRD, _SELINUX_CONFIG, _SELINUX_MODULE),
+)
+SECURITY_DISK = disk_part(NEWEST, guest=SECURITY, kind="-security")

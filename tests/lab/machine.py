@@ -21,7 +21,7 @@ from typing import Any
 
 from .accelerator import accelerator
 from .build import LabError
-from .parts import ACPI, COMMAND_LINE, TOOLS
+from .parts import ACPI, TOOLS
 from .profiles import Profile
 from .tools import Tools
 
@@ -252,7 +252,7 @@ class Machine:
         if profile.table:
             words += ["-acpitable", f"file={ACPI.path}/{profile.table}-{profile.cpus}.aml"]
         if not profile.grub:
-            line = f"root=/dev/vda1 ro {COMMAND_LINE} {profile.command_line} {self.extra_command_line}"
+            line = f"root=/dev/vda1 ro {profile.kernel_line} {self.extra_command_line}"
             disk = profile.disk.path
             words += ["-kernel", str(disk / "vmlinux"), "-initrd", str(disk / "initrd.img"), "-append", line]
         if self.snapshot:

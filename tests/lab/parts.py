@@ -28,6 +28,16 @@ RUNTIME_PACKAGES = (
 )
 #: Programs that manage networks; systemd-networkd is in every guest
 MANAGER_PACKAGES = "network-manager,netplan.io,ifupdown"
+#: Both security modules, as the words for the kernel choose between them, and a log of what they deny
+SECURITY_PACKAGES = (
+    "selinux-policy-default,selinux-utils,policycoreutils,auditd,apparmor,apparmor-utils,"
+    "prometheus-node-exporter,cron"
+)
+
+_SELINUX_CONFIG = "SELINUX=enforcing\nSELINUXTYPE=default\n"
+#: Debian's policy does not let it write the key that the machine is given (machine.py) below /root.
+_SELINUX_MODULE = "(typepermissive systemd_tmpfiles_t)\n"
+_FILE_CONTEXTS = "etc/selinux/default/contexts/files/file_contexts"
 
 #: Where the partition begins: room for GRUB before it
 _OFFSET = 1 << 20
@@ -126,6 +136,12 @@ def make_managers(job: Job) -> None:
         f"--essential-hook={_INITRD}",
         '--customize-hook=chroot "$1" systemctl disable NetworkManager NetworkManager-wait-online networking',
     )
+def make_security(job: Job) -> None:
+    bootstrap(job, f"--essential-hook={_INITRD}")
+    root = job.out / "root"
+    (root / "etc/selinux/config").write_text(_SELINUX_CONFIG)
+    (root / "root/lab.cil").write_text(_SELINUX_MODULE)
+    job.run("chroot", root, "semodule", "--noreload", "--install=/root/lab.cil")
 
 
 def make_acpi(job: Job) -> None:
@@ -210,6 +226,8 @@ def make_disk(job: Job) -> None:
         folder.mkdir()
         shutil.copy(module.path / "netdevsim.ko", folder)
     _furnish(job, root, kernel)
+    if (root / _FILE_CONTEXTS).exists():
+        job.run("chroot", root, "setfiles", "-F", f"/{_FILE_CONTEXTS}", "/")
     direct_boot.write_kernel(job, root, root / f"boot/vmlinuz-{kernel}")
     direct_boot.write_initrd(job, root, kernel, tools.path / "root/usr/bin/busybox")
     _write_disk(job, Tools(tools.path / "root"), root)
@@ -364,3 +382,9 @@ MANAGERS = Part(
     (NEWEST, f"{GUEST_PACKAGES},{MANAGER_PACKAGES}", _INITRD),
 )
 MANAGERS_DISK = disk_part(NEWEST, netdevsim_part(MANAGERS, "-managers"), guest=MANAGERS, kind="-managers")
+SECURITY = Part(
+    f"guest-{NEWEST}-security",
+    (make_security, bootstrap),
+    (NEWEST, f"{GUEST_PACKAGES},{SECURITY_PACKAGES}", _INITRD, _SELINUX_CONFIG, _SELINUX_MODULE),
+)
+SECURITY_DISK = disk_part(NEWEST, guest=SECURITY, kind="-security")

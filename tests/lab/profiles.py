@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 from . import acpi
 from .build import LabError, Part
-from .parts import ACPI, DISK, MANAGERS_DISK, OLDER_DISK, RUNTIMES_DISK, TOOLS
+from .parts import (
+    ACPI,
+    COMMAND_LINE,
+    DISK,
+    MANAGERS_DISK,
+    OLDER_DISK,
+    RUNTIMES_DISK,
+    SECURITY_DISK,
+    TOOLS,
+)
 from .uefi import FIRMWARE, UEFI_DISK
 
 
@@ -35,6 +44,13 @@ class Profile:
     disk: Part = DISK
 
     @property
+    def kernel_line(self) -> str:
+        """The lab's words, but for those that the profile has itself, and the profile's."""
+        own = {word.partition("=")[0] for word in self.command_line.split()}
+        words = [word for word in COMMAND_LINE.split() if word.partition("=")[0] not in own]
+        return " ".join([*words, self.command_line])
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         return (TOOLS, self.disk, *((ACPI,) if self.table else ()))
 
@@ -53,6 +69,17 @@ def root_port(device: int) -> tuple[str, ...]:
     """An empty PCIe root port, which has ACS, at a device number of the first bus."""
     name = f"id=port{device},chassis={device},slot={device}"
     return ("-device", f"pcie-root-port,{name},bus=pcie.0,addr={device:#x}")
+
+
+def _guarded(module: str, words: str) -> Profile:
+    """A machine with a security module and its log."""
+    return Profile(
+        module,
+        devices=nic(1, "igb", "pcie.0"),
+        guest_devices="up:igb",
+        command_line=f"lsm=capability,{module} {words} audit=1 audit_backlog_limit=8192",
+        disk=SECURITY_DISK,
+    )
 
 
 #: Two sockets, each a NUMA node with half of the memory; a PCIe bus that hangs on the second
@@ -111,6 +138,9 @@ _ALL = (
         guest_devices="up:igb netdevsim",
         disk=MANAGERS_DISK,
     ),
+    # The same disk under either security module
+    _guarded("selinux", "selinux=1 enforcing=1"),
+    _guarded("apparmor", "apparmor=1"),
 )
 
 PROFILES = {profile.name: profile for profile in _ALL}
@@ -120,7 +150,7 @@ DEFAULT = ("baremetal", "epp", "boot", "cloud", "virtual", "peer")
 
 
 #: What they do with LONG=1 as well
-LONG = ("runtimes", "uefi", "managers")
+LONG = ("runtimes", "uefi", "managers", "selinux", "apparmor")
 
 
 def named(name: str) -> Profile:

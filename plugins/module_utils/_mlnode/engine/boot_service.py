@@ -18,7 +18,7 @@ from typing import Iterator, Mapping, Sequence
 from ..host import unit_words
 from ..host.host import Host
 from ..host.places import AGENT_COMMAND
-from ..linux import exec_mounts, systemd_show, systemd_unit
+from ..linux import exec_mounts, selinux_access, systemd_show, systemd_unit
 from ..linux.kernel_line import KernelLine
 from ..linux.systemd_conf import Line
 from ..linux.systemd_show import Properties
@@ -60,9 +60,6 @@ _ACTING = ("Conflicts", "After", "Before")
 
 #: Targets of the units started at boot, and of the timers
 _STARTING, _TIMERS = "multi-user.target", "timers.target"
-
-#: Signs before a command that say how it is run (systemd.service(5)), which systemd does not show
-_PREFIXES = "@-:+!|"
 
 
 def installed(host: Host) -> bool:
@@ -163,6 +160,8 @@ def _command(host: Host, running: bool) -> list[Fault]:
         return [Fault(f"{AGENT_COMMAND} is not the agent", MEND)]
     if not host.is_executable(AGENT_COMMAND):
         return [Fault(f"{AGENT_COMMAND} is not executable", MEND)]
+    if refusal := selinux_access.refusal(host, (AGENT_COMMAND,)) if running else "":
+        return [Fault(refusal, f"restorecon -v {AGENT_COMMAND}")]
     mounted = [exec_mounts.next_boot(host, AGENT_COMMAND)]
     mounted += [exec_mounts.now(host, AGENT_COMMAND)] if running else []
     return [
@@ -377,7 +376,7 @@ def _as_loaded(name: str, properties: Properties, installed: Unit) -> list[Fault
     commands = properties.get("ExecStart", ())
     # systemd shows words without their quotes.
     lines = installed.counting("[Service]", "ExecStart")
-    wanted = [line.value.lstrip(_PREFIXES).replace("'", "") for line in lines]
+    wanted = [line.value.lstrip(systemd_unit.PREFIXES).replace("'", "") for line in lines]
     if commands and not all(any(f"argv[]={command} ;" in text for text in commands) for command in wanted):
         return [
             Fault(f"systemd would run {commands[0]} for {name}", f"see systemctl cat {name}", theirs=True)

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Callable, Iterator
 
 from ..model.record import NamedTuple
+from . import selinux
 
 #: All users may read, only root may write
 FOLDER_MODE = 0o755
@@ -144,7 +145,7 @@ class _Walk:
     """The way to a folder, link by link as the kernel walks it; links of a captured tree stay inside it."""
 
     def __init__(self, root: str, owners: tuple[int, ...], make: bool, strict: bool) -> None:
-        self._roots, self._make, self._strict = owners, make, strict
+        self._live, self._roots, self._make, self._strict = root == "/", owners, make, strict
         self._handles = [os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)]
         self._names: list[str] = []
         self._problem = ""
@@ -203,7 +204,9 @@ class _Walk:
         except FileNotFoundError:
             if not self._make or self._problem:
                 raise
-        _make_folder(folder, name)
+        made = f"{self._path.rstrip('/')}/{name}" if self._live else ""
+        with selinux.labelled(made, stat.S_IFDIR):
+            _make_folder(folder, name)
         return os.open(name, _STEP, dir_fd=folder)
 
     def _look(self, path: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
 from ..model.errors import HostError, NotMountedError
 from ..model.record import NamedTuple
 from ..model.setting import Value
-from . import folders, mountinfo, places, system, writing
+from . import folders, mountinfo, places, selinux, system, writing
 from .system import USUAL_SECONDS, Finished
 
 T = TypeVar("T")
@@ -297,13 +297,16 @@ class Host:
             raise HostError(f"write {value!r} to", path, error.errno, cause=cause) from error
 
     @contextmanager
-    def _folder(self, action: str, path: str, make: bool = False) -> Iterator[tuple[folders.Folder, str]]:
-        """The open folder of a path, and the name in it. Raises HostError for one of the product's own paths
-        in a folder that others than root can change, and for an OSError in the block."""
+    def _folder(self, action: str, path: str, makes: int = 0) -> Iterator[tuple[folders.Folder, str]]:
+        """The open folder of a path, and the name in it. makes: the type of the file that the block makes
+        there; missing folders are then made, too. Raises HostError for one of the product's own paths in a
+        folder that others than root can change, and for an OSError in the block."""
         parent, _slash, name = places.checked(path).rpartition("/")
         try:
-            with folders.opened(self.root, parent, make, strict=places.is_roots(path)) as folder:
-                yield folder, name
+            with folders.opened(self.root, parent, bool(makes), strict=places.is_roots(path)) as folder:
+                made = f"{folder.path}/{name}" if makes and self.live else ""
+                with selinux.labelled(made, makes):
+                    yield folder, name
         except folders.FolderError as error:
             raise HostError(
                 action, path, error.errno, error.words, cause=error.words if error.errno else ""
@@ -329,12 +332,12 @@ class Host:
         if len(content) > system.LIMIT:  # and could not be read again
             raise HostError("write", path, errno.EFBIG)
         keeps = not fresh and not places.is_own(path)
-        with self._folder("write", path, make=True) as (folder, name):
+        with self._folder("write", path, stat.S_IFREG) as (folder, name):
             writing.replace(folder, name, content, mode, keeps, owner)
 
     def write_link(self, path: str, target: str) -> None:
         """Make path a symbolic link to target, replacing any existing file. Raises HostError."""
-        with self._folder("link", path, make=True) as (folder, name):
+        with self._folder("link", path, stat.S_IFLNK) as (folder, name):
             writing.replace_link(folder, name, target)
 
     def remove_file(self, path: str, mark: bytes = b"") -> None:
@@ -369,7 +372,7 @@ class Host:
 
     def open_lock(self, path: str) -> int:
         """A handle of one of our lock files, created if needed. Raises HostError."""
-        with self._folder("lock", path, make=True) as (folder, name):
+        with self._folder("lock", path, stat.S_IFREG) as (folder, name):
             return writing.open_lock(folder, name)
 
     def make_folder(self, path: str) -> None:

@@ -8,7 +8,7 @@ import errno
 from typing import Sequence
 
 from ..model.errors import HostError, MlnodeError, printable
-from . import places, system
+from . import places, selinux, system
 from .host import Host
 
 #: Any word: a key is trusted by its content, and not by its name
@@ -32,7 +32,8 @@ def require(host: Host, content: str, signature: bytes, keys: Sequence[str], nam
         host.write_file(_SIGNED, signature, mode=0o600)
         signers, signed = host.real(_ALLOWED), host.real(_SIGNED)
         words = ["-Y", "verify", "-f", signers, "-I", _WHO, "-n", namespace, "-s", signed]
-        done = system.run(["ssh-keygen", *words], _SECONDS, content)
+        with selinux.own_domain("ssh-keygen"):
+            done = system.run(["ssh-keygen", *words], _SECONDS, content)
     except HostError as error:
         if error.path == "ssh-keygen" and error.errno == errno.ENOENT:
             raise MlnodeError(

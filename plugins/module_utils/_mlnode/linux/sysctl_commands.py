@@ -18,8 +18,6 @@ from .sysctl_d import Line
 
 _ADMINISTRATORS = "/etc/systemd/system"
 _COMMANDS = ("ExecStartPre", "ExecStart", "ExecStartPost")
-#: Signs before a command (systemd.service(5), COMMAND LINES)
-_SIGNS = "@-:+!|"
 _RC_LOCAL = "/etc/rc.local"
 #: /dev/stdin depends on the reading process
 _DEVICES = "/dev/"
@@ -78,7 +76,7 @@ def _of_unit(host: Host, unit: str) -> Iterator[Commands]:
     for command in (line for key in _COMMANDS for line in loaded.counting("[Service]", key)):
         if not command.file.startswith(f"{_ADMINISTRATORS}/"):
             continue
-        text = command.value.lstrip(_SIGNS)
+        text = command.value.lstrip(systemd_unit.PREFIXES)
         lines = tuple(_set(host, text, _Place(command.file, command.number)))
         yield Commands(unit, lines, _is_sure(text, lines))
         for word in text.split():

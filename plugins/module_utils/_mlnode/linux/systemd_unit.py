@@ -49,6 +49,9 @@ _FOLDERS = ("wants", "requires")
 #: src/core/load-fragment.c: config_parse_unit_deps)
 _DEPENDENCIES = (*_STARTING, "After", "Before", "Conflicts", "Requisite", "PartOf", "OnFailure", "OnSuccess")
 
+#: Signs before a command that say how it is run (systemd.service(5)), which systemd does not show
+PREFIXES = "@-:+!|"
+
 #: Types of units that a boot starts as a part of others
 _KINDS = (".target", ".service", ".socket", ".timer", ".path", ".mount")
 

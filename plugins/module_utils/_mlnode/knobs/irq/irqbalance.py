@@ -15,7 +15,7 @@ from ...engine import declared, edited_file, unit_drop_in
 from ...engine.handlers import IRQBALANCE, IRQBALANCE_SERVICE
 from ...engine.kind import Context, Row
 from ...host.host import Host
-from ...linux import systemd_conf, systemd_unit
+from ...linux import selinux_access, systemd_conf, systemd_unit
 from ...linux.irqbalance import IRQBALANCE_DROP_INS, IRQBALANCE_LINK, IRQBALANCE_POLICY, IRQBALANCE_UNIT
 from ...loader import boot_loader
 from ...model.errors import HostError
@@ -38,6 +38,10 @@ _RUNNING = (
 
 _OPTION = f"--policyscript={IRQBALANCE_POLICY}"
 _BEGIN = IRQBALANCE_DROP_INS.rpartition("/")[2]
+#: Its child is this shell (popen(3)), in classify.c: get_user_irq_policy
+_SHELL = "/bin/sh"
+_BY_HAND = f"give it {_OPTION} by hand and declare leave, or declare disable"
+_BY_POLICY = "change the policy, see docs/knobs/irq.md, or declare disable"
 _OTHER_SCRIPT = regex(r"(?:^|[\s\"'=])(?:--policyscript|-l)\b")
 
 # The number alone decides: before 1.9 irqbalance calls the script with /sys as the device of an interrupt
@@ -60,7 +64,8 @@ _SCRIPT_BYTES = SCRIPT.encode("ascii")
 
 
 class Service(NamedTuple):
-    """How irqbalance is started without mlnode. unfit: why no option can be added; empty if one can."""
+    """How irqbalance is started without mlnode. unfit: why no option can be added, and the remedy; empty if
+    one can."""
 
     command: str = ""
     unfit: str = ""
@@ -124,14 +129,16 @@ def _service(host: Host) -> Service:
     unit = _of_others(host)
     commands = unit.counting("[Service]", "ExecStart")
     if not commands:
-        return Service(unfit=f"{IRQBALANCE_UNIT} has no command")
+        return Service(unfit=f"{IRQBALANCE_UNIT} has no command: {_BY_HAND}")
     last = commands[-1]
     if last.file != unit.fragment and last.file.rpartition("/")[2] > _BEGIN:
-        return Service(unfit=f"{last.where} sets the command after all that mlnode could write")
+        return Service(unfit=f"{last.where} sets the command after all that mlnode could write: {_BY_HAND}")
     for line in (f"{last.where}: {last.text}", *_arguments(host, unit)):
         if _OTHER_SCRIPT.search(line):
-            return Service(unfit=f"a policy script is named already by {line}")
-    return Service(last.value)
+            return Service(unfit=f"a policy script is named already by {line}: {_BY_HAND}")
+    programs = (last.value.partition(" ")[0].lstrip(systemd_unit.PREFIXES), _SHELL, IRQBALANCE_POLICY)
+    refusal = selinux_access.refusal(host, programs, f"{LISTS}/default")
+    return Service(last.value, f"{refusal}: {_BY_POLICY}" if refusal else "")
 
 
 def _of_others(host: Host) -> systemd_unit.Unit:
@@ -193,8 +200,8 @@ def _read(setting: Setting, meant: Sequence[str] | None, context: Context) -> Re
         service = _service(host)
         path, wrong = _drop_in(context.name), _disagreement(host, service, context.name, meant)
         if service.unfit:
-            reason = f"{service.unfit}: give it {_OPTION} by hand and declare leave, or declare disable"
-            return Reading(setting.path, Value(absent=reason), Boot(Value(absent=reason)), want)
+            reason = Value(absent=service.unfit)
+            return Reading(setting.path, reason, Boot(reason), want)
     if not wrong:
         return Reading(path, right, Boot(right, path), want)
     blocked = "" if context.boot else "irqbalance is configured by files, which are of the layer boot"

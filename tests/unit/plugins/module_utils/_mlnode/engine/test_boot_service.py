@@ -28,6 +28,7 @@ from mlnode.knobs.modules.kind import kind as modules
 from mlnode.knobs.sysctl.kind import kind as sysctl
 from mlnode.knobs.thp.kind import kind as thp
 from mlnode.linux import systemd_show
+from mlnode.model.errors import HostError
 from mlnode.model.setting import Severity, Status
 
 ETC, RUN, USR = "/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"
@@ -195,6 +196,25 @@ def test_a_module_that_has_no_such_row_says_it_of_each_setting(
     assert row.status is Status.DRIFTED
     assert row.reason.startswith("boot: nothing brings it back, as ")
     assert words in row.reason
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_an_agent_that_selinux_does_not_let_run_is_a_fault(
+    tuned: Booted, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    words = f"SELinux does not let init_t run {AGENT_COMMAND}, a file of type var_lib_t"
+
+    def refusal(_host: Machine, programs: Sequence[str]) -> str:
+        assert list(programs) == [AGENT_COMMAND]
+        if answers:
+            return words
+        raise HostError("ask", "/sys/fs/selinux/access", errno.EACCES)
+
+    monkeypatch.setattr(boot_service.selinux_access, "refusal", refusal)
+    boot = survey(tuned)["agent.boot"]
+    assert boot.status is (Status.DRIFTED if answers else Status.UNKNOWN)
+    said = f"{words}: restorecon -v {AGENT_COMMAND}" if answers else "ask /sys/fs/selinux/access: EACCES"
+    assert said in boot.reason
 
 
 def test_a_line_that_is_not_judged_makes_unknown_what_depends_on_it(tuned: Booted) -> None:

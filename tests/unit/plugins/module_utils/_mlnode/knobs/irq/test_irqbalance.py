@@ -16,7 +16,7 @@ from mlnode.host.system import Finished
 from mlnode.knobs.irq import irqbalance as irq_balance
 from mlnode.knobs.irq.kind import kind as irq
 from mlnode.linux.irqbalance import IRQBALANCE_LINK, IRQBALANCE_POLICY
-from mlnode.model.errors import TransactionError
+from mlnode.model.errors import HostError, TransactionError
 from mlnode.model.setting import Layer, Status
 
 from .node import ETH2, ETH3, IRQS, IrqNode, apply, plan, request, rows
@@ -267,6 +267,39 @@ def test_where_it_cannot_be_told_that_is_said_and_nothing_is_touched(
     assert node.read(DEFAULTS) == before
     assert not node.exists(IRQBALANCE_POLICY)
     assert node.affinity("eth2") == ["0", "1", "2", "3"]
+
+
+def test_where_selinux_refuses_the_script_that_is_said_and_the_option_is_withdrawn(
+    node: IrqNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the files and without them the answer is the same, and no run writes them anew."""
+    assert apply(node, SPREAD, irqbalance="agree").rows
+    asked: list[tuple[Any, ...]] = []
+    words = "SELinux does not let irqbalance_t run /bin/sh, a file of type shell_exec_t"
+
+    def refusal(_host: IrqNode, programs: tuple[str, ...], *more: str) -> str:
+        if programs[0] != "/usr/sbin/irqbalance":
+            return ""
+        asked.append((programs, *more))
+        return words
+
+    monkeypatch.setattr(irq_balance.selinux_access, "refusal", refusal)
+    for _run in range(2):
+        row = balance(node, "agree")
+        assert row.status is Status.UNSUPPORTED
+        assert row.reason == f"{words}: change the policy, see docs/knobs/irq.md, or declare disable"
+        apply(node, SPREAD, irqbalance="agree")
+        assert not any(node.exists(path) for path in (IRQBALANCE_POLICY, LIST, DROP_IN))
+    assert {*asked} == {(("/usr/sbin/irqbalance", "/bin/sh", IRQBALANCE_POLICY), LIST)}
+
+
+def test_where_selinux_does_not_answer_it_is_unknown(node: IrqNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusal(_host: IrqNode, *_what: Any) -> str:
+        raise HostError("ask", "/sys/fs/selinux/access", errno.EACCES)
+
+    monkeypatch.setattr(irq_balance.selinux_access, "refusal", refusal)
+    row = balance(node, "agree")
+    assert (row.status, "ask /sys/fs/selinux/access: EACCES" in row.reason) == (Status.UNKNOWN, True)
 
 
 def test_a_policy_script_that_lost_its_mode_is_mended(node: IrqNode) -> None:

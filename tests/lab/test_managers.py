@@ -53,10 +53,10 @@ class Manager(NamedTuple):
     up: str
 
 
-def _profile(nic: str) -> str:
+def _profile(nic: str, more: str = "") -> str:
     return (
         f"[connection]\nid={{{nic}}}\ntype=ethernet\ninterface-name={{{nic}}}\n"
-        "[ethernet]\nmtu={mtu}\n[ethtool]\nring-rx={ring}\n[ipv4]\nmethod=disabled\n[ipv6]\nmethod=disabled\n"
+        f"[ethernet]\nmtu={{mtu}}\n{more}[ipv4]\nmethod=disabled\n[ipv6]\nmethod=disabled\n"
     )
 
 
@@ -78,7 +78,7 @@ MANAGERS = {
     "NetworkManager": Manager(
         {
             "/etc/NetworkManager/conf.d/lab.conf": "[keyfile]\nunmanaged-devices=mac:52:54:00:6c:61:00\n",
-            f"{PROFILES}/igb.nmconnection": _profile("igb"),
+            f"{PROFILES}/igb.nmconnection": _profile("igb", "[ethtool]\nring-rx={ring}\n"),
             f"{PROFILES}/sim.nmconnection": _profile("sim"),
         },
         {"mtu": f"{PROFILES}/igb.nmconnection:6", "ring.rx": f"{PROFILES}/igb.nmconnection:8"},
@@ -106,7 +106,7 @@ MANAGERS = {
             "    {igb}:\n      mtu: {mtu}\n      link-local: []\n"
             "    {sim}:\n      mtu: {mtu}\n      link-local: []\n",
         },
-        {"mtu": "/run/systemd/network/10-netplan-{igb}.network:5"},
+        {"mtu": "/etc/netplan/10-lab.yaml:5, /run/systemd/network/10-netplan-{igb}.network:"},
         start="netplan apply",
         restart="netplan apply",
         down="networkctl down {igb}",

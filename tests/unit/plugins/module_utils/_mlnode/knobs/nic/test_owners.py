@@ -145,7 +145,15 @@ def test_an_earlier_folder_hides_and_an_empty_file_masks(host: Machine) -> None:
 def test_a_match_that_is_not_resolved_leaves_a_line_unsure(host: Machine) -> None:
     host.put(LINK, link("Host=other"))
     host.put(f"{FOLDER}/20-b.link", link("Driver=mlx5_core", "MTUBytes=1500"))
-    assert found(host) == [("mtu", "9000", f"{LINK}:4?"), ("mtu", "1500", f"{FOLDER}/20-b.link:4")]
+    # udev takes the first one if it is for this host.
+    assert found(host) == [("mtu", "9000", f"{LINK}:4?"), ("mtu", "1500", f"{FOLDER}/20-b.link:4?")]
+    host.put(LINK, link("Driver=!mlx5_core"))
+    assert found(host) == [("mtu", "1500", f"{FOLDER}/20-b.link:4")]
+
+
+def test_files_of_systemd_have_its_syntax(host: Machine) -> None:
+    host.put(LINK, "[Match]\nOriginalName=\\\n# of this node\n  eth0\n[Link]\nMTUBytes=9000 # jumbo\n")
+    assert found(host) == [("mtu", "9000 # jumbo", f"{LINK}:6")]
 
 
 def test_the_last_line_counts_and_an_empty_one_takes_back(host: Machine) -> None:

@@ -39,7 +39,7 @@ class Line(NamedTuple):
     source: str
 
 
-#: Words for an interface that a file may use; `vague` are keys for which a mismatch proves nothing
+#: Words for an interface that a file may use; `vague` are keys for which they prove nothing
 Known = Mapping[str, Sequence[str]]
 
 #: Keys of [Link] in systemd.link(5) = our files; the features as in systemd's shared/ethtool-util.c:
@@ -256,15 +256,15 @@ def concerns(file_lines: Sequence[Line], interface: Known) -> bool | None:
 def _answer(ask: tuple[str, str], patterns: Sequence[str], interface: Known) -> bool | None:
     fact = _ASKS.get(ask, "")
     texts = interface.get(fact)
-    # systemd inverts all patterns of a key at once, NetworkManager each.
-    inverted = ask[0] == "Match" and patterns[0][:1] == "!"
+    # systemd inverts all patterns of a key at once but no addresses, NetworkManager each.
+    inverted = ask[0] == "Match" and fact != "mac" and patterns[0][:1] == "!"
     patterns = [patterns[0][inverted:], *patterns[1:]]
     if not texts or any(pattern[:1] in ("!", "|", "&", "\\") for pattern in patterns):
         return None
     wanted = [mac(pattern) for pattern in patterns] if fact == "mac" else patterns
-    if any(_fits(pattern, text) for pattern in wanted for text in texts):
-        return not inverted
-    return None if ask[1] in interface["vague"] else inverted
+    if ask[1] in interface["vague"] and "*" not in wanted:
+        return None
+    return any(_fits(pattern, text) for pattern in wanted for text in texts) != inverted
 
 
 def mac(text: str) -> str:

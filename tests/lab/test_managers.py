@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import owner_lines
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics import owner_lines
 from ansible_collections.mlnode.tuning.tests.system import link_files
 
 from . import guest_facts as facts

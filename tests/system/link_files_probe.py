@@ -29,7 +29,7 @@ def udev(program: str, name: str) -> str:
 
 def named(names: list[str]) -> dict[str, dict[str, bool]]:
     from mlnode.host.host import Host  # of the first argument
-    from mlnode.knobs.nic import owners
+    from mlnode.knobs.nics import owners
 
     host = Host()
     words = owners.interface_words(host, owners.of_machine(host))

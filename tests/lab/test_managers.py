@@ -9,13 +9,13 @@ igb has interrupts, queues and rings, and PCIe errors; netdevsim has priorities,
 from __future__ import annotations
 
 import json
-import pathlib
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nic import owner_lines
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics import owner_lines
+from ansible_collections.mlnode.tuning.tests.system import link_files
 
 from . import guest_facts as facts
 from .collection import Collection
@@ -39,11 +39,10 @@ DECLARED: dict[str, dict[str, Any]] = {
 }
 STATE = "declared"
 
-LINK_FILES = pathlib.Path(__file__).with_name("link_files.py")
-
 
 class Manager(NamedTuple):
-    """Files with {igb}, {sim}, {mtu} and {ring}; the line of each value; commands of its own."""
+    """Files with {igb}, {sim}, {mtu} and {ring}; the line of each value; commands of its own. again: for one
+    that does not raise an interface again that has gone and come."""
 
     files: dict[str, str]
     lines: dict[str, str]
@@ -51,12 +50,13 @@ class Manager(NamedTuple):
     restart: str
     down: str
     up: str
+    again: str = "true"
 
 
-def _profile(nic: str) -> str:
+def _profile(nic: str, more: str = "") -> str:
     return (
         f"[connection]\nid={{{nic}}}\ntype=ethernet\ninterface-name={{{nic}}}\n"
-        "[ethernet]\nmtu={mtu}\n[ethtool]\nring-rx={ring}\n[ipv4]\nmethod=disabled\n[ipv6]\nmethod=disabled\n"
+        f"[ethernet]\nmtu={{mtu}}\n{more}[ipv4]\nmethod=disabled\n[ipv6]\nmethod=disabled\n"
     )
 
 
@@ -78,7 +78,7 @@ MANAGERS = {
     "NetworkManager": Manager(
         {
             "/etc/NetworkManager/conf.d/lab.conf": "[keyfile]\nunmanaged-devices=mac:52:54:00:6c:61:00\n",
-            f"{PROFILES}/igb.nmconnection": _profile("igb"),
+            f"{PROFILES}/igb.nmconnection": _profile("igb", "[ethtool]\nring-rx={ring}\n"),
             f"{PROFILES}/sim.nmconnection": _profile("sim"),
         },
         {"mtu": f"{PROFILES}/igb.nmconnection:6", "ring.rx": f"{PROFILES}/igb.nmconnection:8"},
@@ -99,6 +99,7 @@ MANAGERS = {
         restart="systemctl restart networking",
         down="ifdown {igb}",
         up="ifup {igb}",
+        again="ifdown --force {igb} {sim}; ifup {igb} {sim}",
     ),
     "netplan": Manager(
         {
@@ -106,7 +107,7 @@ MANAGERS = {
             "    {igb}:\n      mtu: {mtu}\n      link-local: []\n"
             "    {sim}:\n      mtu: {mtu}\n      link-local: []\n",
         },
-        {"mtu": "/run/systemd/network/10-netplan-{igb}.network:5"},
+        {"mtu": "/etc/netplan/10-lab.yaml:5, /run/systemd/network/10-netplan-{igb}.network:"},
         start="netplan apply",
         restart="netplan apply",
         down="networkctl down {igb}",
@@ -211,6 +212,7 @@ def test_what_is_declared_holds_through_all_that_a_manager_does(story: Story, ma
         f"cd /sys/bus/pci/drivers/igb && echo {story.address} >unbind && echo {story.address} >bind; "
         "devlink dev reload netdevsim/netdevsim1"
     )
+    machine.run(story.text(manager.again), seconds=600)
     story.until_it_holds("a new binding of igb and a reload of netdevsim")
     assert story.starts > before
     at_rest = story.starts
@@ -245,54 +247,21 @@ def test_a_nic_that_recovers_from_an_error_of_pcie_gets_its_values(story: Story)
 
 # -- systemd's own answers -----------------------------------------------------------------
 
-#: Matches of systemd.link(5); each file sets a value, and so is named if it is taken
-MATCHES = (
-    "OriginalName=*", "OriginalName={igb}", "OriginalName=!{igb}", "OriginalName=lo {sim}",
-    "OriginalName=lo\nOriginalName={igb}", "OriginalName=lo\nOriginalName=\nOriginalName={igb}",
-    "OriginalName=e*", "OriginalName={igb}\nDriver=netdevsim", "Driver=igb", "Driver=!igb",
-    "Driver=i?b netdevsim", "MACAddress=52:54:00:6c:61:01", "MACAddress=5254.006C.6101",
-    "MACAddress=52-54-00-6c-61-02 52-54-00-6c-61-01", "PermanentMACAddress=52:54:00:6c:61:01",
-    "PermanentMACAddress=00:00:00:00:00:07", "Path=pci-0000:01:00.0", "Path=pci-*", "Path=!pci-*",
-    "Type=ether", "Type=wlan", "Type=!wlan", "Type=ether\nDriver=igb", "Host=lab", "Host=!lab",
-    "KernelCommandLine=root", "KernelCommandLine=!root", "Architecture=x86-64", "Virtualization=yes",
-    "Kind=veth", "Property=ID_NET_DRIVER=igb", "", "# nothing", "OriginalName=\\\n{igb}", "originalname=*",
-)  # fmt: skip
-
 
 def test_the_link_file_that_is_named_is_the_one_that_udev_takes(story: Story) -> None:
-    """Each file stands before one for all, so that udev takes either of them."""
-    story.machine.load(STATE)
-    everything = "[Match]\nOriginalName=*\n[Link]\nTransmitQueueLength=77\n"
-    sets = [
-        {
-            "05-a.link": story.text(f"[Match]\n{match}\n[Link]\nTransmitQueueLength=66\n"),
-            "06-b.link": everything,
-        }
-        for match in MATCHES
-    ]
-    sets += [
-        {"05-a.link": "", "06-b.link": everything},
-        {"05-a.link": everything, "05-a.link.d/x.conf": "[Match]\nOriginalName=\nOriginalName=lo\n"},
-        {"05-a.link": everything.replace("[Match]", "[match]"), "06-b.link": everything},
-    ]
-    words = " ".join([json.dumps(json.dumps(sets)).replace("$", "\\$"), story.igb, story.sim])
-    done = story.machine.run(f"python3 - {words}", stdin=LINK_FILES.read_text(), seconds=1200)
-    for files, answers in zip(sets, json.loads(done.stdout), strict=True):
-        for name, (taken, lines) in answers.items():
-            sure = {source.partition(":")[0] for source, is_sure in lines.items() if is_sure}
-            maybe = {source.partition(":")[0] for source, is_sure in lines.items() if not is_sure}
-            context = f"{files} on {name}: udev takes {taken}, and {lines} is named"
-            if taken.startswith("/run/"):
-                assert taken in sure | maybe, context
-            assert len(sure) <= 1, context
-            # A sure file is taken, unless one that may be taken stands before it.
-            assert sure <= {taken} or (maybe and taken in maybe), context
+    machine = story.machine
+    machine.load(STATE)
+    files = link_files.sets(story.igb, story.sim, machine.out(f"cat /sys/class/net/{story.igb}/address"))
+    machine.write("/run/files.json", json.dumps(files))
+    words = f"/usr/local/bin/mlnode udevadm {story.igb} {story.sim} </run/files.json"
+    machine.write("/run/probe.py", link_files.SCRIPT.read_text())
+    printed = machine.run(f"python3 /run/probe.py {words}", seconds=1200).stdout
+    assert link_files.mistakes(files, printed) == []
+    assert link_files.resolved(printed) > 30
 
 
 def test_each_option_of_this_systemd_is_a_knob_or_is_none_of_ours(story: Story) -> None:
-    options = story.machine.out(
-        "strings -n 6 /usr/bin/udevadm 2>/dev/null || grep -aoE 'Link\\.[A-Za-z-]+' /usr/bin/udevadm"
-    )
+    options = story.machine.out("grep -aoE '\\bLink\\.[A-Za-z0-9-]+' /usr/bin/udevadm")
     names = {line.partition(".")[2] for line in options.splitlines() if line.startswith("Link.")}
     known = {name for name in names if owner_lines.file_of(owner_lines.Line("Link", name, "1", ""))}
     assert len(known) > 40

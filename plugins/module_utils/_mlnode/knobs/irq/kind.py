@@ -20,8 +20,7 @@ from ...model.setting import BootFile, Reading, Setting, Value
 from ...topology import hardware
 from ...topology.model import Topology
 from .. import rules
-from ..nic import owners
-from ..nics import ports
+from ..nics import owners, ports
 from ..nics import rules as nic_rules
 from ..nics.ports import Port
 from ..summary import Files, Summary, grouped

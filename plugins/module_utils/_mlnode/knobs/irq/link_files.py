@@ -10,11 +10,11 @@ from typing import Iterator, Mapping, Sequence
 from ...host.host import Host
 from ...model import cpulist
 from ...topology.model import Topology
-from ..nic import owners
+from ..nics import owners
 from ..nics.ports import Port
 from ..summary import Files
 
-#: Topic → the file of its line, as in nic/owner_lines.py
+#: Topic → the file of its line, as in nics/owner_lines.py
 FILES = {"irq": "irq/policy", "rps": "rps/cpus"}
 
 

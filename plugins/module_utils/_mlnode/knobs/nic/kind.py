@@ -18,11 +18,12 @@ from ...model.schema import Checked
 from ...model.setting import EXACTLY, KnobFile, Reading, Setting, Write
 from ...model.values import reaches, same
 from .. import rules
+from ..nics import owners
 from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
 from ..summary import Files, Summary, grouped
 from . import commands as nic_commands
-from . import exclusive, owners
+from . import exclusive
 from . import files as nic_files
 from . import parse as nic_parse
 from . import schema as own

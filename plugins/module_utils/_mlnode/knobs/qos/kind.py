@@ -18,8 +18,8 @@ from ...host.host import Host
 from ...model.errors import HostError
 from ...model.schema import Checked, Option
 from ...model.setting import KnobFile, Reading, Setting
-from ..nic import owners
 from ..nic import parse as nic_parse
+from ..nics import owners
 from ..nics import rules as nic_rules
 from ..nics import targets as nic_targets
 from ..nics.rules import NicKind
@@ -55,7 +55,7 @@ def _contradicted(setting: QosSetting, all_files: Sequence[Files], host: Host) -
             yield f"{device.label}: {pausing[device.label]} wants global pause on: remove one of the two"
 
 
-#: Setting → the group of an owner's line, see nic/owner_lines.py
+#: Setting → the group of an owner's line, see nics/owner_lines.py
 _OWNED = {"global_pause": "pause", "pfc": "dcb", "ets": "dcb"}
 
 

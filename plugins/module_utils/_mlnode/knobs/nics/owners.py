@@ -205,7 +205,7 @@ def _read(host: Host, targets: Sequence[Target]) -> _Search:
     profiles = [*search.paths(*_PROFILES)] if manager else []
     profiles += search.paths(_IFCFG, begin="ifcfg-") if manager or scripts else ()
     for path in profiles:
-        _file(search, [path], MANAGER if manager else SCRIPTS, [*search.targets])
+        _file(search, [path], MANAGER if manager else SCRIPTS, dict.fromkeys(search.targets, True))
     _netplan(search)
     return search
 
@@ -221,13 +221,14 @@ def _starts(host: Host, unit: str) -> bool:
 
 
 def _systemd(search: _Search, suffix: str, owner: str) -> None:
-    """Read the files of systemd: for each interface, only the first by name counts."""
-    left = [*search.targets]
+    """Read the files of systemd: for each interface, only the first by name counts. After one that may be for
+    it, no other is sure."""
+    left: Mapping[str, bool] = dict.fromkeys(search.targets, True)
     for path in _unhidden(search, "", suffix):
         if search.text(path):  # An empty file is a mask
             paths = [path, *_unhidden(search, f"/{path.rpartition('/')[2]}.d", ".conf")]
-            sure = _file(search, paths, owner, left)
-            left = [name for name in left if name not in sure]
+            answers = _file(search, paths, owner, left)
+            left = {name: sure and answers[name] is False for name, sure in left.items() if not answers[name]}
 
 
 def _unhidden(search: _Search, below: str, suffix: str) -> list[str]:
@@ -237,9 +238,13 @@ def _unhidden(search: _Search, below: str, suffix: str) -> list[str]:
     return [files[name] for name in sorted(files)]
 
 
-def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str]) -> list[str]:
-    """Search a file and its drop-ins; return the names of its interfaces."""
-    lines = [line for path in paths for line in owner_lines.lines(search.text(path), path)]
+def _file(
+    search: _Search, paths: Sequence[str], owner: str, names: Mapping[str, bool]
+) -> Mapping[str, bool | None]:
+    """Search a file and its drop-ins; return whether it is for each interface. names: with False for an
+    interface to which another file may apply instead."""
+    read = owner_lines.systemd_lines if owner in (LINK, NETWORKD) else owner_lines.lines
+    lines = [line for path in paths for line in read(search.text(path), path)]
     answers = {name: owner_lines.concerns(lines, search.targets[name]) for name in names}
     # The last one counts. networkd sets only the MTU.
     last: dict[tuple[str, str], Line] = {}
@@ -257,10 +262,12 @@ def _file(search: _Search, paths: Sequence[str], owner: str, names: Sequence[str
             known = _is_known(search, line)
             if known is not False:
                 # NetworkManager sets priorities only with a flag for each kind, by a program of lldpad.
-                search.add([name], line, owner, bool(answer and known) and line.section != "dcb")
+                search.add(
+                    [name], line, owner, bool(answer and known and names[name]) and line.section != "dcb"
+                )
             if line.key == "ETHTOOL_OPTS":
                 _commands(search, line, name, [name], owner)
-    return [name for name in names if answers[name]]
+    return answers
 
 
 def _is_known(search: _Search, line: Line) -> bool | None:

@@ -14,6 +14,7 @@ from typing import Iterator, Mapping, Sequence
 
 from ...drivers.ethtool import words as ethtool_words
 from ...host.host import Host
+from ...linux import systemd_conf
 from ...model import values
 from ...model.errors import printable
 from ...model.record import NamedTuple, regex
@@ -38,7 +39,7 @@ class Line(NamedTuple):
     source: str
 
 
-#: Words for an interface that a file may use; `vague` are keys for which a mismatch proves nothing
+#: Words for an interface that a file may use; `vague` are keys for which they prove nothing
 Known = Mapping[str, Sequence[str]]
 
 #: Keys of [Link] in systemd.link(5) = our files; the features as in systemd's shared/ethtool-util.c:
@@ -182,6 +183,14 @@ def lines(text: str, path: str) -> list[Line]:
     return entries
 
 
+def systemd_lines(text: str, path: str) -> list[Line]:
+    """As lines(), by the rules of systemd.syntax(7)."""
+    return [
+        Line(line.section[1:-1], line.key, line.value, source(path, line.number))
+        for line in systemd_conf.of_text(text, path)
+    ]
+
+
 def source(path: str, number: int) -> str:
     return f"{printable(path)}:{number}"
 
@@ -247,12 +256,15 @@ def concerns(file_lines: Sequence[Line], interface: Known) -> bool | None:
 def _answer(ask: tuple[str, str], patterns: Sequence[str], interface: Known) -> bool | None:
     fact = _ASKS.get(ask, "")
     texts = interface.get(fact)
+    # systemd inverts all patterns of a key at once but no addresses, NetworkManager each.
+    inverted = ask[0] == "Match" and fact != "mac" and patterns[0][:1] == "!"
+    patterns = [patterns[0][inverted:], *patterns[1:]]
     if not texts or any(pattern[:1] in ("!", "|", "&", "\\") for pattern in patterns):
         return None
     wanted = [mac(pattern) for pattern in patterns] if fact == "mac" else patterns
-    if any(_fits(pattern, text) for pattern in wanted for text in texts):
-        return True
-    return None if ask[1] in interface["vague"] else False
+    if ask[1] in interface["vague"] and "*" not in wanted:
+        return None
+    return any(_fits(pattern, text) for pattern in wanted for text in texts) != inverted
 
 
 def mac(text: str) -> str:

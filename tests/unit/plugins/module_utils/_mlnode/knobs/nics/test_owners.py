@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
-from mlnode.knobs.nic import owners as nic_owners
-from mlnode.knobs.nic.owners import Target, Word
+from mlnode.knobs.nics import owners as nics_owners
+from mlnode.knobs.nics.owners import Target, Word
 
 ETH0 = Target("eth0", "aa:bb:cc:00:00:01", "mlx5_core")
 ETH1 = Target("eth1", "aa:bb:cc:00:00:02", "ice")
@@ -56,7 +56,7 @@ def start(host: Machine, unit: str) -> None:
 
 def found(host: Machine, target: Target = ETH0) -> list[tuple[str, str, str]]:
     host.forget()
-    words = nic_owners.interface_words(host, [ETH0, ETH1]).get(target.name, [])
+    words = nics_owners.interface_words(host, [ETH0, ETH1]).get(target.name, [])
     return [(word.file, word.value, word.source if word.sure else f"{word.source}?") for word in words]
 
 
@@ -65,24 +65,24 @@ def link(match: str, values: str = "MTUBytes=9000") -> str:
 
 
 def test_files_are_searched_in_the_order_of_the_boot(started: Machine) -> None:
-    assert nic_owners.interface_words(started, [ETH0]) == {}
+    assert nics_owners.interface_words(started, [ETH0]) == {}
     started.forget()
     for path, text in EVERYWHERE.items():
         started.put(path, text)
-    words = nic_owners.interface_words(started, [ETH0])["eth0"]
+    words = nics_owners.interface_words(started, [ETH0])["eth0"]
     assert [(word.owner, word.value, word.sure) for word in words] == [
         ("systemd .link", "9001", True),
         ("ifupdown", "9002", True),
         ("systemd-networkd", "9003", True),
         ("NetworkManager", "9004", True),
     ]
-    assert nic_owners.problems(started, [ETH0]) == []
+    assert nics_owners.problems(started, [ETH0]) == []
 
 
 def test_what_nothing_starts_sets_nothing(host: Machine) -> None:
     for path, text in EVERYWHERE.items():
         host.put(path, text)
-    assert [word.owner for word in nic_owners.interface_words(host, [ETH0])["eth0"]] == ["systemd .link"]
+    assert [word.owner for word in nics_owners.interface_words(host, [ETH0])["eth0"]] == ["systemd .link"]
 
 
 @cases.table
@@ -99,8 +99,8 @@ def test_a_file_that_cannot_be_read_is_a_problem_and_hides_no_other(started: Mac
     for other, text in EVERYWHERE.items():
         started.put(other, text)
     started.unreadable[path] = errno.EACCES
-    assert len(nic_owners.interface_words(started, [ETH0])["eth0"]) == len(EVERYWHERE) - 1
-    (problem,) = nic_owners.problems(started, [ETH0])
+    assert len(nics_owners.interface_words(started, [ETH0])["eth0"]) == len(EVERYWHERE) - 1
+    (problem,) = nics_owners.problems(started, [ETH0])
     assert path in problem
     assert "EACCES" in problem
 
@@ -109,18 +109,18 @@ def test_a_folder_that_cannot_be_listed_is_a_problem(host: Machine) -> None:
     host.put(LINK, EVERYWHERE[LINK])
     host.unreadable["/run/systemd/network"] = errno.EACCES
     assert [value for _file, value, _source in found(host)] == ["9001"]
-    assert "/run/systemd/network: EACCES" in nic_owners.problems(host, [ETH0, ETH1])[0]
+    assert "/run/systemd/network: EACCES" in nics_owners.problems(host, [ETH0, ETH1])[0]
 
 
 def test_a_folder_in_place_of_a_file_sets_nothing(host: Machine) -> None:
     host.put(f"{LINK}/file", "")
     assert found(host) == []
-    assert nic_owners.problems(host, [ETH0, ETH1]) == []
+    assert nics_owners.problems(host, [ETH0, ETH1]) == []
 
 
 @cases.table
 def test_which_file_a_word_is_about(file: str, group: str, field: str, expected: bool) -> None:
-    assert nic_owners.means(Word(file, "on", "a:1", "systemd .link"), group, field) is expected
+    assert nics_owners.means(Word(file, "on", "a:1", "systemd .link"), group, field) is expected
 
 
 # -- systemd -------------------------------------------------------------------------------
@@ -145,7 +145,15 @@ def test_an_earlier_folder_hides_and_an_empty_file_masks(host: Machine) -> None:
 def test_a_match_that_is_not_resolved_leaves_a_line_unsure(host: Machine) -> None:
     host.put(LINK, link("Host=other"))
     host.put(f"{FOLDER}/20-b.link", link("Driver=mlx5_core", "MTUBytes=1500"))
-    assert found(host) == [("mtu", "9000", f"{LINK}:4?"), ("mtu", "1500", f"{FOLDER}/20-b.link:4")]
+    # udev takes the first one if it is for this host.
+    assert found(host) == [("mtu", "9000", f"{LINK}:4?"), ("mtu", "1500", f"{FOLDER}/20-b.link:4?")]
+    host.put(LINK, link("Driver=!mlx5_core"))
+    assert found(host) == [("mtu", "1500", f"{FOLDER}/20-b.link:4")]
+
+
+def test_files_of_systemd_have_its_syntax(host: Machine) -> None:
+    host.put(LINK, "[Match]\nOriginalName=\\\n# of this node\n  eth0\n[Link]\nMTUBytes=9000 # jumbo\n")
+    assert found(host) == [("mtu", "9000 # jumbo", f"{LINK}:6")]
 
 
 def test_the_last_line_counts_and_an_empty_one_takes_back(host: Machine) -> None:
@@ -176,7 +184,7 @@ def test_an_ifcfg_file(host: Machine, unit: str, owner: str) -> None:
     assert found(host) == []
     start(host, unit)
     assert found(host) == [("mtu", "9000", f"{IFCFG}:2"), ("ring/rx", "4096", f"{IFCFG}:3")]
-    assert {word.owner for word in nic_owners.interface_words(host, [ETH0, ETH1])["eth0"]} == {owner}
+    assert {word.owner for word in nics_owners.interface_words(host, [ETH0, ETH1])["eth0"]} == {owner}
 
 
 # -- ifupdown ------------------------------------------------------------------------------
@@ -205,7 +213,7 @@ def test_stanzas_of_ifupdown(started: Machine) -> None:
     ]
     started.unreadable["/srv/net"] = errno.EIO
     started.forget()
-    assert "/srv/net: EIO" in nic_owners.problems(started, [ETH0])[0]
+    assert "/srv/net: EIO" in nics_owners.problems(started, [ETH0])[0]
 
 
 # -- netplan -------------------------------------------------------------------------------
@@ -216,7 +224,7 @@ def test_what_netplan_made_is_its_own(started: Machine) -> None:
     started.put(YAML, "network:\n  ethernets:\n    eth0: {mtu: 9000}\n")
     started.put(network, link("Name=eth0"))
     assert found(started) == [("mtu", "9000", f"{YAML}:3, {network}:4")]
-    assert [word.owner for word in nic_owners.interface_words(started, [ETH0])["eth0"]] == ["netplan"]
+    assert [word.owner for word in nics_owners.interface_words(started, [ETH0])["eth0"]] == ["netplan"]
     started.put(YAML, "{}")
     assert found(started) == [("mtu", "9000", f"{network}:4 (made from /etc/netplan)")]
 
@@ -258,9 +266,9 @@ def test_the_program_that_manages_an_interface(
     host: Machine, path: str, text: str, owner: str, place: str
 ) -> None:
     host.put("/sys/class/net/eth0/ifindex", "7\n")
-    assert nic_owners.advice(host, [ETH0, ETH1]) == []
+    assert nics_owners.advice(host, [ETH0, ETH1]) == []
     host.put(path, text)
-    (words,) = nic_owners.advice(host, [ETH0, ETH1])
+    (words,) = nics_owners.advice(host, [ETH0, ETH1])
     assert words.startswith(f"eth0: managed by {owner}; ")
     assert place in words
 
@@ -269,7 +277,7 @@ def test_the_program_that_manages_an_interface(
 def test_an_interface_that_none_of_them_manages(host: Machine, path: str, text: str) -> None:
     host.put("/sys/class/net/eth0/ifindex", "7\n")
     host.put(path, text)
-    assert nic_owners.advice(host, [ETH0]) == []
+    assert nics_owners.advice(host, [ETH0]) == []
 
 
 # -- anything ------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def test_a_kind_mounts_the_drivers_of_the_folders_that_it_names(kind: str) -> No
 #: sysctls and limits, and the driver of GPUs has a service.
 NEEDED = {
     "nic": {"irq"},
-    "qos": {"nic", "irq"},
+    "qos": {"nic"},
     "nccl": {"qos", "nic"},
     "containers": {"sysctl", "limits"},
     "gpu": {"services"},

@@ -28,7 +28,9 @@ from .amd_sysfs import (
     strange,
     value,
 )
-from .driver import Ask, Awake, Card, Export, GpuDriver, models, supports
+from .awake import AmdAwake
+from .driver import Ask, GpuDriver, models, supports
+from .module import Card
 
 PERSISTENCE = replace(
     topics.PERSISTENCE,
@@ -62,10 +64,6 @@ _MEMORY = ("NPS1", "NPS2", "NPS3", "NPS4", "NPS6", "NPS8")
 _ALL = "every GPU that the driver holds"
 
 
-#: Options that amdgpu requires (as perftest and RCCL check); newer kernels have only the first
-_NEEDED, _FORMERLY_NEEDED = "CONFIG_PCI_P2PDMA", "CONFIG_DMABUF_MOVE_NOTIFY"
-
-
 def _ours(cards: Sequence[Card]) -> list[Card]:
     return [card for card in cards if card.driver in (None, MODULE)]
 
@@ -87,20 +85,6 @@ def _answering(host: Host, cards: Sequence[Card]) -> Check:
     if able is None and not lost:
         return ANSWERING.unknown(f"{evidence}, but {NODES} does not exist: whether they compute is unknown")
     return ANSWERING.judged(not lost, evidence, expected=_ALL)
-
-
-def _awake(host: Host, card: Card) -> Awake:
-    """auto: the kernel suspends an unused GPU."""
-    if card.driver not in (None, MODULE):
-        return Awake(lacks=f"belongs to {card.driver}")
-    path = path_of(card.address, "power/control")
-    try:
-        mode = required(host, path).strip()
-        if mode not in ("on", "auto"):
-            raise strange(path, mode)
-    except HostError as error:
-        return Awake(problem=str(error))
-    return Awake(path, mode, off="auto")
 
 
 def _partition(host: Host, cards: Sequence[Card]) -> Iterator[Check]:
@@ -187,10 +171,7 @@ def _imex(_host: Host, _cards: Sequence[Card]) -> Check:
     return IMEX.skip("XGMI joins the GPUs of one node only")
 
 
-class Amd(GpuDriver):
-    VENDOR = "AMD"
-    MODULE = MODULE
-    LOADED = LOADED
+class Amd(AmdAwake, GpuDriver):
     PERSISTENCE = PERSISTENCE
     LOOKS = (
         ((amd_ras.ECC,), amd_ras.ecc),
@@ -209,13 +190,6 @@ class Amd(GpuDriver):
         LOOKS[:-1], PERSISTENCE, MESSAGES, gpudirect="peer memory, DMA-BUF; `ib_write_bw --use_rocm`"
     )
     LACKS = {"imex": "XGMI joins the GPUs of one node only"}
-    PEERS = ("amdkfd",)
-    PEER_MODULES = ()
-    PEER_ADVICE = "load amdgpu on a kernel since 5.12 that was built with CONFIG_PCI_P2PDMA"
-
-    def require(self, host: Host) -> None:
-        if not host.exists(LOADED):
-            raise Nothing(f"{LOADED} does not exist: AMD's driver is not loaded", LOADED)
 
     def _look(self, look: Ask, host: Host, cards: Sequence[Card]) -> Check | Iterable[Check]:
         """A GPU of another driver, such as a guest's, is only counted: nothing can be read of it."""
@@ -224,9 +198,6 @@ class Amd(GpuDriver):
         if not ours:
             raise Nothing(f"no GPU here belongs to {MODULE}", DEVICES)
         return look(host, cards if look is _answering else ours)
-
-    def awake(self, host: Host, cards: Sequence[Card]) -> Mapping[str, Awake]:
-        return {card.address: _awake(host, card) for card in cards}
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return amd_messages.events(lines)
@@ -242,18 +213,6 @@ class Amd(GpuDriver):
         modes = {mode for card in cards for mode in [_mode(host, card.address)] if mode}
         words = [_driver(host), *bios, f"all firmware {digest}", *sorted(modes)]
         return ", ".join(words)
-
-    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
-        if not any(card.driver == MODULE for card in cards):
-            return Export(False, "the driver amdgpu is not loaded", "/sys/bus/pci/devices")
-        path = f"/boot/config-{release}"
-        built = host.value(path)
-        if "CONFIG_" not in (built.text or ""):
-            return Export(None, built.problem or f"{path} names no option of a kernel", path)
-        lines = frozenset(str(built.text).splitlines())
-        if f"{_NEEDED}=y" not in lines or f"# {_FORMERLY_NEEDED} is not set" in lines:
-            return Export(False, f"the kernel was built without {_NEEDED} or {_FORMERLY_NEEDED}", path)
-        return Export(True, "amdgpu exports DMA-BUF", path)
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
         try:

@@ -17,7 +17,8 @@ from ...model.errors import HostError, listed
 from ...model.record import NamedTuple, regex, replace
 from . import amd_metrics, topics
 from .amd_sysfs import path_of, required, strange, value
-from .driver import Card, models
+from .driver import models
+from .module import Card
 
 FABRIC = replace(
     topics.FABRIC,

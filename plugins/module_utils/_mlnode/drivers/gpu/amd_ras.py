@@ -16,7 +16,8 @@ from ...model.setting import Severity
 from . import amd_smi as smi
 from . import topics
 from .amd_sysfs import path_of, required, strange
-from .driver import Card, each
+from .driver import each
+from .module import Card
 
 _SOURCE = "/sys/bus/pci/devices/*/ras"
 ECC = replace(topics.ECC, reference="gpu/amdgpu/ras.rst (RAS Error Count)", source=f"{_SOURCE}/*_err_count")

@@ -20,7 +20,8 @@ from . import amd_metrics, topics
 from . import amd_smi as smi
 from .amd_metrics import Metrics
 from .amd_sysfs import number, path_of, required
-from .driver import Card, each
+from .driver import each
+from .module import Card
 
 CLOCKS = replace(
     topics.CLOCKS,

@@ -4,28 +4,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import partial
-from typing import Callable, Iterable, Iterator, Mapping, Protocol, Sequence, Tuple, Union
+from typing import Callable, Iterable, Iterator, Mapping, Sequence, Tuple, Union
 
 from ...host.host import Host
 from ...model.check import Check, Subject, findings
 from ...model.errors import HostError
 from ...model.log import Event, Line
-from ...model.record import NamedTuple, replace
-
-
-class Card(Protocol):
-    """A GPU on PCI. address: as in sysfs. device: the PCI device number. driver: of the kernel, None without
-    one."""
-
-    @property
-    def address(self) -> str: ...
-    @property
-    def device(self) -> int: ...
-    @property
-    def driver(self) -> str | None: ...
-
+from ...model.record import replace
+from .awake import GpuAwake
+from .module import Card
 
 #: Returns findings about GPUs, or raises Nothing or HostError
 Ask = Callable[[Host, Sequence[Card]], Union[Check, Iterable[Check]]]
@@ -57,75 +46,17 @@ def supports(looks: Sequence[Look], *topics: Subject, **others: str) -> dict[str
     return {**{topic.name: f"`{topic.source}`" for topic in (*named, *topics)}, **others}
 
 
-class Export(NamedTuple):
-    """Whether the driver exports GPU memory as DMA-BUF. works: None if unknown."""
-
-    works: bool | None
-    words: str
-    source: str
-
-
-#: Words of a declaration for a GPU that is kept awake, and for one that is not
-ON, OFF = "on", "off"
-
-
-class Awake(NamedTuple):
-    """The file that keeps a GPU awake. now: its text. on, off: the words that it takes. lacks: why the GPU
-    has none. problem: why it is unknown."""
-
-    path: str = ""
-    now: str = ""
-    on: str = ON
-    off: str = OFF
-    lacks: str = ""
-    problem: str = ""
-
-    def check(self, subject: Subject) -> Check:
-        if self.problem:
-            return subject.unknown(self.problem)
-        if self.lacks:
-            return subject.skip(f"it {self.lacks}")
-        return subject.judged(self.now == self.on, self.now, expected=self.on)
-
-
-class GpuDriver(ABC):
+class GpuDriver(GpuAwake):
     """A vendor's driver.
 
-    VENDOR: as in the topology. MODULE: name of the kernel's driver. LOADED: path that exists while it is
-    loaded. PARAMETERS: file with the values of its parameters, and the prefix of their names; empty if sysfs
-    has them. LOOKS: topics, with the source of each answer. MESSAGES: about errors in the kernel's log.
-    SUPPORTS: features for the documentation.
-    PEERS, PEER_MODULES: names under which its modules register with an RDMA core that takes peer memory, and
-    these modules. PEER_ADVICE: how to let NICs access its memory. PEER_REBUILD: remedy for a module that does
-    not fit the RDMA core. PEER_SOURCE: document about it.
-    PERSISTENCE: whether a GPU is kept awake. DAEMON, DAEMON_LEAVES: unit that keeps GPUs awake, and the
-    option with which it does not; empty without one.
+    LOOKS: topics, with the source of each answer. MESSAGES: about errors in the kernel's log. SUPPORTS:
+    features for the documentation. PERSISTENCE: whether a GPU is kept awake.
     """
 
-    VENDOR: str
-    MODULE: str
     LOOKS: tuple[Look, ...]
     MESSAGES: Subject
     SUPPORTS: Mapping[str, str]
-    PEERS: tuple[str, ...]
-    PEER_MODULES: tuple[str, ...]
-    PEER_ADVICE: str
-    PEER_REBUILD: str = ""
-    PEER_SOURCE: str = ""
-    LOADED: str
     PERSISTENCE: Subject
-    DAEMON: str = ""
-    DAEMON_LEAVES: str = ""
-    PARAMETERS: tuple[str, str] = ("", "")
-
-    @abstractmethod
-    def require(self, host: Host) -> None:
-        """Raises Nothing if the driver is not loaded, and HostError."""
-
-    @abstractmethod
-    def awake(self, host: Host, cards: Sequence[Card]) -> Mapping[str, Awake]:
-        """Address → the file that keeps a GPU awake. cards: the GPUs of this vendor. Raises Nothing,
-        HostError."""
 
     @abstractmethod
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
@@ -134,10 +65,6 @@ class GpuDriver(ABC):
     @abstractmethod
     def alike(self, host: Host, cards: Sequence[Card]) -> str:
         """Versions of driver and firmware, and partitions, to compare nodes by. Raises HostError."""
-
-    @abstractmethod
-    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
-        """release: of a kernel whose NIC drivers accept DMA-BUF."""
 
     @abstractmethod
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:

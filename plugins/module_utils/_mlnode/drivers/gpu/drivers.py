@@ -6,15 +6,10 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ...host.host import Mounts
-from . import nvidia_smi
 from .amd import Amd
 from .driver import GpuDriver
 from .nvidia import Nvidia
 
-#: Folder of settings that only a vendor's tool reads and sets, and its virtual files
-TOP = nvidia_smi.TOP
-MOUNTS: Mounts = {TOP: lambda: nvidia_smi}
 ALL: tuple[GpuDriver, ...] = (Nvidia(), Amd())
 
 

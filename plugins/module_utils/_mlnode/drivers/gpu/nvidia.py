@@ -9,14 +9,16 @@ from typing import Iterable, Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...model import values
-from ...model.check import Check, Nothing, if_installed
+from ...model.check import Check, if_installed
 from ...model.errors import HostError
 from ...model.log import Event, Line
 from ...model.record import regex, replace
 from ...model.setting import Severity
 from . import nvidia_query, topics, xid
 from . import nvidia_smi as smi
-from .driver import Awake, Card, Export, GpuDriver, supports
+from .awake import NvidiaAwake
+from .driver import GpuDriver, supports
+from .module import Card
 
 _ERRORS = "ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total"
 _ECC_QUERY = (smi.TOOL, f"--query-gpu=index,pci.bus_id,ecc.mode.current,{_ERRORS}", "--format=csv,noheader")
@@ -31,11 +33,6 @@ PERSISTENCE = replace(
     advice="set it on: the module gpu_persistence",
     source=" ".join(smi.QUERY[:2]),
 )
-
-
-#: The first line of the driver's version identifies the open or proprietary modules; only the open ones
-#: export DMA-BUF
-_OPEN = regex(r"NVIDIA UNIX Open Kernel Module", 0)
 
 
 _VERSION = regex(r"Kernel Module[^\n]*?\s([0-9]{2,4}(?:\.[0-9]{1,4}){1,3})\s", 0)
@@ -64,86 +61,28 @@ def _ecc(host: Host, _cards: Sequence[Card]) -> Iterator[Check]:
             yield subject.judged(values.number(uncorrected) == 0, evidence, expected="0 not corrected")
 
 
-class Nvidia(GpuDriver):
-    VENDOR = "NVIDIA"
-    MODULE = "nvidia"
-    LOADED = smi.DRIVER
+class Nvidia(NvidiaAwake, GpuDriver):
     LOOKS = (((ECC,), _ecc), (nvidia_query.TOPICS, nvidia_query.checks))
     MESSAGES = xid.XID
     PERSISTENCE = PERSISTENCE
-    DAEMON = "nvidia-persistenced.service"
-    #: With this the daemon runs and leaves all GPUs as they are, as Ubuntu starts it
-    DAEMON_LEAVES = "--no-persistence-mode"
-    #: kernel-open/nvidia/nv-procfs.c
-    PARAMETERS = ("/proc/driver/nvidia/params", "NVreg_")
     SUPPORTS = supports(
         LOOKS,
         PERSISTENCE,
         MESSAGES,
         gpudirect="peer memory, DMA-BUF of the open kernel modules; `ib_write_bw --use_cuda`",
     )
-    PEERS = ("nv_mem", "nv_mem_nc", "nvidia-peermem")
-    PEER_MODULES = ("nvidia_peermem", "nv_peer_mem", "efa_nv_peermem")
-    PEER_ADVICE = (
-        "load nvidia_peermem with the RDMA drivers of DOCA-OFED, or install NVIDIA's open kernel "
-        "modules on a kernel since 5.12"
-    )
-
-    #: nv_mem_client_init() of a module without these symbols only returns EINVAL
-    #: (kernel-open/nvidia-peermem/nvidia-peermem.c)
-    PEER_REBUILD = "build NVIDIA's driver again with DOCA-OFED installed"
-    PEER_SOURCE = "NVIDIA GPUDirect RDMA, nvidia-peermem"
-
-    def require(self, host: Host) -> None:
-        try:
-            host.read(smi.DRIVER)
-        except HostError as error:
-            if error.absent:
-                raise Nothing(f"{error.missing}: NVIDIA's driver is not loaded", smi.DRIVER) from error
-            raise
-
-    def awake(self, host: Host, cards: Sequence[Card]) -> Mapping[str, Awake]:
-        """As nvidia-persistenced sets it if it runs, else the driver (nvidia-persistenced(1))."""
-        with if_installed():
-            modes = smi.persistence(host)
-        return {card.address: self._mode(card, modes.get(card.address, "")) for card in cards}
-
-    def _mode(self, card: Card, mode: str) -> Awake:
-        if mode in (smi.ON, smi.OFF):
-            return Awake(smi.file_of(card.address), mode)
-        if mode:
-            return Awake(lacks="has no persistence mode")
-        if card.driver not in (None, self.MODULE):
-            return Awake(lacks=f"belongs to {card.driver}")
-        unseen = f"{smi.TOOL} does not show GPU {card.address}: it may have failed (look for Xid in dmesg)"
-        return Awake(problem=unseen)
 
     def events(self, lines: Sequence[Line]) -> Iterator[tuple[str, Event]]:
         return xid.events(lines)
 
     def alike(self, host: Host, cards: Sequence[Card]) -> str:
         del cards
-        version = _VERSION.search(host.read(smi.DRIVER))
+        version = _VERSION.search(host.read(self.LOADED))
         if version is None:
-            raise HostError("understand", smi.DRIVER, None, "it names no version")
+            raise HostError("understand", self.LOADED, None, "it names no version")
         paths = [f"{_GPUS}/{name}/information" for name in host.names(_GPUS)]
         bios = {match.group(1) for match in map(_BIOS.search, map(host.read, paths)) if match}
         return f"{self.MODULE} {version.group(1)}, vbios {', '.join(sorted(bios)) or 'unknown'}"
-
-    def exports(self, host: Host, cards: Sequence[Card], release: str) -> Export:
-        del release
-        version = host.value(smi.DRIVER)
-        bound = any(card.driver == self.MODULE for card in cards)
-        if version.unreadable is not None or (version.text is None and bound):
-            return Export(None, version.problem, smi.DRIVER)
-        if version.text is None:
-            return Export(False, f"no driver of NVIDIA is loaded ({version.problem})", smi.DRIVER)
-        first = version.text.split("\n", 1)[0].strip()
-        if not first:
-            return Export(None, f"{smi.DRIVER} is empty", smi.DRIVER)
-        if _OPEN.search(first):
-            return Export(True, "the open kernel modules export DMA-BUF", smi.DRIVER)
-        return Export(False, f"not the open kernel modules, so no DMA-BUF ({first[:90]})", smi.DRIVER)
 
     def computing(self, host: Host) -> Mapping[int, tuple[str, ...]]:
         try:

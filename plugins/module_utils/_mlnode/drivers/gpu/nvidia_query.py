@@ -22,7 +22,7 @@ from ...model.setting import Severity
 from .. import services as service_files
 from . import nvidia_smi as nvidia
 from . import topics
-from .driver import Card
+from .module import Card
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree as ET

@@ -18,13 +18,12 @@ from ...host.host import Host
 from ...host.system import USUAL_SECONDS
 from ...model.errors import HostError, MissingError
 from ...model.record import regex
+from .nvidia_module import DRIVER
 
 T = TypeVar("T")
 
 TOP = "/gpu"
 CAPTURED = f"{TOP}/persistence.csv"
-#: Exists while the driver is loaded
-DRIVER = "/proc/driver/nvidia/version"
 
 TOOL = "nvidia-smi"
 QUERY = (TOOL, "--query-gpu=index,pci.bus_id,persistence_mode", "--format=csv,noheader")

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from ...drivers import services as service_files
-from ...drivers.gpu import drivers as gpu_drivers
-from ...drivers.gpu.driver import OFF, ON, Awake, GpuDriver
+from ...drivers.gpu import awake as gpu_awake
+from ...drivers.gpu.awake import OFF, ON, Awake, GpuAwake
 from ...drivers.services import RUNNING
 from ...engine.kind import Context, Facts, Kind
 from ...host.host import Host, Mounts
@@ -76,12 +76,13 @@ def _look(host: Host, want: str) -> Files:
     return files
 
 
-def _drivers(host: Host) -> list[GpuDriver]:
-    return gpu_drivers.for_vendors(gpu.vendor for gpu in hardware.topology(host).gpus)
+def _drivers(host: Host) -> list[GpuAwake]:
+    vendors = {gpu.vendor for gpu in hardware.topology(host).gpus}
+    return [driver for driver in gpu_awake.ALL if driver.VENDOR in vendors]
 
 
 def _add(
-    files: Files, driver: GpuDriver, states: Mapping[str, Awake], numbers: Mapping[str, int], want: str
+    files: Files, driver: GpuAwake, states: Mapping[str, Awake], numbers: Mapping[str, int], want: str
 ) -> None:
     for address, state in states.items():
         if state.problem:
@@ -96,7 +97,7 @@ def _add(
             )
 
 
-def _daemon(host: Host, driver: GpuDriver, want: str) -> list[KnobFile]:
+def _daemon(host: Host, driver: GpuAwake, want: str) -> list[KnobFile]:
     """The part that starts the daemon, if it is installed. Raises HostError."""
     unit = driver.DAEMON
     fragment = service_files.fragment(host, unit) if unit and want == ON else ""
@@ -141,13 +142,13 @@ def _native(host: Host) -> str:
 class GpuKind(Kind):
     KIND = "gpu"
     OPTIONS = own.OPTIONS
-    MOUNTS: Mounts = {**gpu_drivers.MOUNTS, **services.kind.MOUNTS, **hardware.MOUNTS}
+    MOUNTS: Mounts = {**gpu_awake.MOUNTS, **services.kind.MOUNTS, **hardware.MOUNTS}
 
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         if not given:
             return []
         want = ON if given["persistence"] else OFF
-        return [Setting(self.KIND, KEY, gpu_drivers.TOP, want, want)]
+        return [Setting(self.KIND, KEY, gpu_awake.TOP, want, want)]
 
     def read_one(self, setting: Setting, context: Context) -> Reading:
         want = setting.want or ""

@@ -8,18 +8,17 @@ interface of a vendor's RDMA core, and cannot be loaded with the kernel's own co
 
 from __future__ import annotations
 
-from ...drivers.gpu import drivers as gpu_drivers
-from ...drivers.gpu.driver import GpuDriver
+from ...drivers.gpu import modules as gpu_modules
+from ...drivers.gpu.module import GpuModule
 from ...host.host import Host
 from ...linux import modules_load
 from ...model import values
 from ...model.check import Nothing
 from ...model.errors import HostError
 from ...model.record import NamedTuple
-from ...topology import hardware
 
 #: Module with a conditional declaration → driver of the GPUs
-_DRIVERS = {driver.PEER_MODULES[0]: driver for driver in gpu_drivers.ALL if driver.PEER_MODULES}
+_DRIVERS = {driver.PEER_MODULES[0]: driver for driver in gpu_modules.ALL if driver.PEER_MODULES}
 KNOWN = tuple(_DRIVERS)
 CLAIM = "loaded where needed"
 #: Module → document about it
@@ -49,7 +48,7 @@ def obstacle(host: Host, release: str, name: str) -> Obstacle:
     return Obstacle(lacking(host, release, driver, name))
 
 
-def _needless(host: Host, release: str, driver: GpuDriver) -> str:
+def _needless(host: Host, release: str, driver: GpuModule) -> str:
     """Reason why this node does not need it; empty if it does."""
     if not any(host.exists(f"{_RDMA}/{name}/device") for name in host.names(_RDMA)):
         return "no RDMA device with hardware behind it is here"
@@ -60,14 +59,13 @@ def _needless(host: Host, release: str, driver: GpuDriver) -> str:
     version = values.kernel_version(release)
     if version is None or version < _DMABUF_SINCE:
         return ""
-    cards = [gpu for gpu in hardware.topology(host).gpus if gpu.vendor == driver.VENDOR]
-    export = driver.exports(host, cards, release)
+    export = driver.exports(host, (), release)
     if export.works is None:
         raise HostError("determine the need from", export.source, None, export.words)
     return export.words if export.works else ""
 
 
-def lacking(host: Host, release: str, driver: GpuDriver, name: str) -> str:
+def lacking(host: Host, release: str, driver: GpuModule, name: str) -> str:
     """Reason why a module of this driver, which registers with the RDMA core, cannot be loaded; empty if it
     can.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, Sequence
 
-from ...drivers.gpu import drivers as gpu_drivers
+from ...drivers.gpu import modules as gpu_modules
 from ...host.host import Host
 from ...linux import initramfs, last_boot, modules_load
 from ...linux.modules_load import Config, Given
@@ -149,7 +149,7 @@ def _losing(given: Sequence[Given]) -> str:
 
 
 def _path(module: str, parameter: str) -> str:
-    for driver in gpu_drivers.ALL:
+    for driver in gpu_modules.ALL:
         path, prefix = driver.PARAMETERS
         if path and module == driver.MODULE and parameter.startswith(prefix):
             return path

@@ -56,7 +56,9 @@ def test_a_process_without_a_device_costs_only_its_open_files(
     read = Machine.read_bytes
     monkeypatch.setattr(Machine, "read_bytes", lambda host, path: paths.append(path) or read(host, path))
     assert job_processes.with_devices(node) == ((), (), {}), "and a service is none, even if it is not seen"
-    assert [path for path in paths if not path.startswith("/proc/self/")] == ["/proc/22/comm"]
+    assert [path for path in paths if not path.startswith("/proc/self/")] == [
+        f"/proc/22/{name}" for name in ("comm", "cgroup", "status")
+    ]
     process(node, 23, "python", "/dev/nvidia0")
     node.unreadable = {"/proc/23/fd": errno.EACCES}
     assert len(job_processes.with_devices(node).unseen) == 1

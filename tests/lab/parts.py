@@ -136,6 +136,8 @@ def make_managers(job: Job) -> None:
         f"--essential-hook={_INITRD}",
         '--customize-hook=chroot "$1" systemctl disable NetworkManager NetworkManager-wait-online networking',
     )
+
+
 def make_security(job: Job) -> None:
     bootstrap(job, f"--essential-hook={_INITRD}")
     root = job.out / "root"

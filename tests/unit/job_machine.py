@@ -71,16 +71,18 @@ def process(
     cpus: str = "0-7",
     nodes: str = "0",
     thp: str = "1",
+    memory: str = "4096",
 ) -> None:
     """A process, in the place of an earlier one. namespaces: those that are not the node's. files: in its
-    root folder. root: the process whose root folder it has."""
+    root folder. root: the process whose root folder it has. memory: in bytes, 0 for one
+    that is ending."""
     folder = f"/proc/{pid}"
     for old in (folder, f"/roots/{pid}"):
         shutil.rmtree(machine.root + old, ignore_errors=True)
     machine.put(f"{folder}/comm", f"{comm[:15]}\n")
     machine.put(f"{folder}/cmdline", cmdline)
     machine.put(f"{folder}/cgroup", f"0::{cgroup}\n")
-    fields = ["S", str(parent), *["0"] * 17, str(started), *["0"] * 30]
+    fields = ["S", str(parent), *["0"] * 17, str(started), memory, *["0"] * 29]
     machine.put(f"{folder}/stat", f"{pid} ({comm}) {' '.join(fields)}\n")
     ids = "\t".join([str(user)] * 4)
     own = f"Name:\t{comm}\nUid:\t{ids}\nGid:\t{ids}\nGroups:\t{user} \nTHP_enabled:\t{thp}\n"

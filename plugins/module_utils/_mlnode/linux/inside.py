@@ -9,8 +9,9 @@ fills its environment, and ends at any moment.
 
 from __future__ import annotations
 
+import errno
 import re
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Callable, Iterator, Mapping, Sequence
 
 from ..host import child, mountinfo, namespaces
@@ -22,7 +23,7 @@ from ..model.errors import HostError, printable
 from ..model.record import NamedTuple, regex
 from ..model.setting import Value
 from . import jobs
-from .job_processes import JobProcess, start_of
+from .job_processes import JobProcess, runs
 
 #: Seconds for one work, and for all of them. Each of these reads takes less than a millisecond; a busy
 #: machine may let a child wait for a CPU.
@@ -55,10 +56,19 @@ def ask(host: Host, works: Sequence[Work]) -> list[Answer]:
     return child.answers(works, _EACH, _TOTAL) if host.live else [*map(child.direct, works)]
 
 
-def _still(host: Host, process: JobProcess) -> None:
-    """Raises HostError if the number belongs to another process by now."""
-    if start_of(host, process.pid) != process.started:
-        raise jobs.gone(f"/proc/{process.pid}")
+@contextmanager
+def _of(host: Host, process: JobProcess) -> Iterator[None]:
+    """Reads whose values and errors count only if the process still runs after them. Raises HostError."""
+    try:
+        yield
+    finally:
+        if not runs(host, process):
+            raise jobs.gone(f"/proc/{process.pid}")
+
+
+def is_gone(answer: Answer) -> bool:
+    """True if the process of a work has ended."""
+    return answer.errno == errno.ESRCH
 
 
 # -- kernel values -------------------------------------------------------------------------
@@ -81,8 +91,8 @@ def network(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
     def work() -> object:
         if not host.live:
             raise HostError("enter", f"/proc/{process.pid}/ns", None, f"{host.root} is a captured tree")
-        namespaces.enter(process.pid, TYPES)
-        _still(host, process)
+        with _of(host, process):
+            namespaces.enter(process.pid, TYPES)
         own = network_here(host, paths)
         return [{path: list(value) for path, value in own.values.items()}, own.nics]
 
@@ -114,11 +124,10 @@ def network_of(answer: Answer, paths: Sequence[str]) -> Network:
 
 class Environment(NamedTuple):
     """variables: name → value of the known ones; None for a value that was left out. unknown: why some may be
-    missing. gone: the process has ended."""
+    missing."""
 
     variables: Mapping[str, str | None]
     unknown: str = ""
-    gone: bool = False
 
 
 #: For a name: None to leave the variable out, False for the name alone, True for the value as well
@@ -134,8 +143,8 @@ def environment(host: Host, process: JobProcess, known: Known) -> Work:
 
     def work() -> object:
         path = f"/proc/{process.pid}/environ"
-        content, whole = host.beginning(path, _MOST_ENVIRONMENT, _SECONDS)
-        _still(host, process)
+        with _of(host, process):
+            content, whole = host.beginning(path, _MOST_ENVIRONMENT, _SECONDS)
         entries = content.split(b"\0")
         variables: dict[str, str | None] = {}
         many = False
@@ -158,7 +167,7 @@ def environment(host: Host, process: JobProcess, known: Known) -> Work:
 
 def environment_of(answer: Answer) -> Environment:
     if answer.unknown:
-        return Environment({}, answer.unknown, answer.errno is not None and jobs.is_gone_by(answer.errno))
+        return Environment({}, answer.unknown)
     return Environment(*answer.value)
 
 
@@ -173,15 +182,23 @@ class Storage(NamedTuple):
     free: int
 
 
+@contextmanager
+def _seen(host: Host, process: JobProcess) -> Iterator[tuple[Sequence[Mount], int]]:
+    """Mounts of a process, and a handle of its root. Its end may take the mounts from the root. Raises
+    HostError."""
+    with _of(host, process):
+        mounts = _mounts(host, process)
+        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
+            yield mounts, root
+
+
 def files(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
     """Work: small files as a process sees them, with the rights of its user."""
 
     def work() -> object:
-        mounts = _mounts(host, process)
-        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
-            _still(host, process)
-            with namespaces.as_user(process.ids) if host.live else nullcontext():
-                return [list(_file(mounts, root, path)) for path in paths]
+        as_user = namespaces.as_user(process.ids) if host.live else nullcontext()
+        with _seen(host, process) as (mounts, root), as_user:
+            return [list(_file(mounts, root, path)) for path in paths]
 
     return work
 
@@ -206,11 +223,8 @@ def storage(host: Host, process: JobProcess, path: str) -> Work:
     """Work: the file system of a folder as a process sees it."""
 
     def work() -> object:
-        mounts = _mounts(host, process)
-        kind = _touchable(mounts, path)
-        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
-            _still(host, process)
-            return [kind, *namespaces.space(root, path)]
+        with _seen(host, process) as (mounts, root):
+            return [_touchable(mounts, path), *namespaces.space(root, path)]
 
     return work
 
@@ -228,10 +242,8 @@ def devices(host: Host, process: JobProcess) -> Work:
     """Work: device files of GPUs and RDMA as a process sees them."""
 
     def work() -> object:
-        mounts = _mounts(host, process)
         numbers = {}
-        with namespaces.root_at(host.real(f"/proc/{process.pid}/root")) as root:
-            _still(host, process)
+        with _seen(host, process) as (mounts, root):
             for folder in _DEVICE_FOLDERS:
                 for path in filter(_DEVICES.match, _paths(mounts, root, folder)):
                     _touchable(mounts, path)

@@ -23,8 +23,8 @@ from .cgroup_names import Group, Job
 
 #: Namespaces that decide on the values of a process; pid and mnt tell containers apart
 NAMESPACES = ("net", "mnt", "pid", "ipc", "uts")
-#: Fields of /proc/PID/stat after the name (proc_pid_stat(5): 4, ppid; 22, starttime)
-_PARENT, _STARTED = 4 - 3, 22 - 3
+#: Fields of /proc/PID/stat after the name (proc_pid_stat(5): 4, ppid; 22, starttime; 23, vsize)
+_PARENT, _STARTED, _MEMORY = 4 - 3, 22 - 3, 23 - 3
 #: Identity for file access is the last number (filesystem UID) of Uid and Gid
 _NUMBER = regex(r"[0-9]+\Z", re.ASCII)
 #: Generations between a task and its step's daemon: a launcher, a shell, a container's first process
@@ -138,7 +138,7 @@ def _of_pids(
             with _met(met, [("pids", str(pid))], pid):
                 processes.append(_chosen(host, pid))
         except HostError as error:
-            unseen += [] if jobs.is_gone(error) else [str(error)]
+            unseen += [] if jobs.is_gone_by(host, pid, error) else [str(error)]
     return tuple(unseen)
 
 
@@ -182,7 +182,7 @@ _UNSURE = (cgroup_names.UNIT, cgroup_names.SESSION, cgroup_names.OTHER)
 def _read(host: Host, pid: int, devices: Sequence[str]) -> JobProcess:
     """The work of linux/inside.py compares the start again. Raises HostError."""
     folder = f"/proc/{pid}"
-    name, started, parent = _birth(host, pid)
+    name, started, parent, _memory = _birth(host, pid)
     group = cgroup_names.parse(host.read(f"{folder}/cgroup"))
     group = group._replace(job=_job(host, parent, group))
     # Thousands of processes have the same ones, and share their texts.
@@ -197,20 +197,28 @@ class _Birth(NamedTuple):
     name: str
     started: str
     parent: int
+    memory: str
 
 
 def _birth(host: Host, pid: int) -> _Birth:
-    """Name, start and parent of a process. Raises HostError."""
+    """Name, start, parent and bytes of memory of a process. Raises HostError."""
     name, fields = jobs.stat(host, pid)
-    if len(fields) <= _STARTED:
-        words = f"expected {_STARTED + 1} fields, got {len(fields)}"
+    if len(fields) <= _MEMORY:
+        words = f"expected {_MEMORY + 1} fields, got {len(fields)}"
         raise HostError("understand", f"/proc/{pid}/stat", None, words)
-    return _Birth(name, fields[_STARTED], int(fields[_PARENT]))
+    return _Birth(name, fields[_STARTED], int(fields[_PARENT]), fields[_MEMORY])
 
 
-def start_of(host: Host, pid: int) -> str:
-    """Raises HostError."""
-    return _birth(host, pid).started
+def runs(host: Host, process: JobProcess) -> bool:
+    """False for a process that has ended or begun to. It loses its memory first (kernel/exit.c: do_exit), and
+    then its files and namespaces: what is read of it is empty, refused or invalid. Raises HostError."""
+    try:
+        birth = _birth(host, process.pid)
+    except HostError as error:
+        if jobs.is_gone(error):
+            return False
+        raise
+    return birth.started == process.started and birth.memory != "0"
 
 
 def _ids(host: Host, pid: int) -> Ids:

@@ -127,7 +127,7 @@ def each(host: Host, process: Callable[[int], None]) -> tuple[str, ...]:
         try:
             process(pid)
         except HostError as error:
-            if not is_gone(error):
+            if not is_gone_by(host, pid, error):
                 closed.append(error)
     hidden = bool(pids) and pids[0] != 1 and not host.is_superuser()
     return tuple(_unseen(closed, hidden))
@@ -284,12 +284,13 @@ def _chroot(host: Host, pid: int) -> str:
 
 def is_gone(error: HostError) -> bool:
     """True if the process, or its file, has ended since it was listed."""
-    return error.errno is not None and is_gone_by(error.errno)
+    return error.errno in (*HostError.ABSENT, *_GONE)
 
 
-def is_gone_by(number: int) -> bool:
-    """As is_gone(), for the number of an error."""
-    return number in (*HostError.ABSENT, *_GONE)
+def is_gone_by(host: Host, pid: int, error: HostError) -> bool:
+    """As is_gone(), for any error of a process: the links of one that has just ended are refused, not missing
+    (fs/proc/base.c: proc_fd_access_allowed). Raises HostError."""
+    return is_gone(error) or not host.exists(f"/proc/{pid}")
 
 
 def gone(path: str) -> HostError:

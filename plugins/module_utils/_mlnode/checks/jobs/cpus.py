@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Generator, Iterator, Sequence
 
 from ...drivers.nic import vectors
-from ...linux import cgroup_files, irqs, jobs
+from ...linux import cgroup_files, irqs
 from ...linux.cgroup_files import Line, Quota
 from ...model import cpulist, values
 from ...model.errors import HostError, listed, printable
@@ -43,7 +43,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         quotas = cgroup_files.quotas(node.host, known)
         yield _quota(place, node, known, quotas)
     except HostError as error:
-        if jobs.is_gone(error):
+        if node.has_ended(place.first):
             return
         place.lost((_LIMIT,), str(error))
         yield _subject(place, QUOTA, Severity.HIGH).unknown(str(error))
@@ -89,7 +89,7 @@ def _cpuset(place: Place, node: Node) -> Generator[Check, None, tuple[int, ...]]
         effective = cgroup_files.nearest(node.host, known, _EFFECTIVE[known.version])
         cpus = cpulist.parse(effective[1].strip()) if effective else node.topology.cpus.online
     except HostError as error:
-        if jobs.is_gone(error):
+        if node.has_ended(place.first):
             return ()
         problem = str(error)
     except ValueError as error:

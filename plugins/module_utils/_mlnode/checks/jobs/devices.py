@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, Sequence
 
-from ...linux import cgroup_files, jobs, uverbs
+from ...linux import cgroup_files, uverbs
 from ...linux import ranks as rank_files
 from ...linux.uverbs import Uverbs
 from ...model.errors import HostError, listed, printable
@@ -83,7 +83,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     try:
         seen = _seen(place, node, topology, files)
     except HostError as error:
-        if not jobs.is_gone(error):
+        if not node.has_ended(place.first):
             place.lost((_DEVICES, _RAILS, _GIDS), str(error))
             yield _subject(place, RAILS).unknown(str(error))
         return

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import Iterator, Sequence, Tuple
+from typing import Iterable, Iterator, Sequence, Tuple
 
+from ...host.child import Answer
 from ...knobs.nccl import file as nccl_file
 from ...linux import inside, job_processes
 from ...linux.cgroup_names import POD
@@ -24,7 +25,8 @@ _Key = Tuple[object, ...]
 
 
 def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
-    """Places of these processes, in the order of their first ones. Raises HostError."""
+    """Places of these processes, in the order of their first ones. Notes those that have ended, which are in
+    no place. Raises HostError."""
     readings.begin(node.host, processes)
     by_key: dict[_Key, list[JobProcess]] = {}
     for process in processes:
@@ -46,6 +48,10 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     of_networks, of_environments, stores, passwords, devices = (
         [*islice(answers, len(part))] for part in parts
     )
+    _note_ended(node, zip(elsewhere.values(), of_networks))
+    _note_ended(node, zip(processes, of_environments))
+    for of_firsts in (stores, passwords, devices):
+        _note_ended(node, zip(firsts, of_firsts))
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
     environments = dict(zip(processes, map(inside.environment_of, of_environments)))
@@ -53,7 +59,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     sharers = Counter(_files(process) for process in processes if process.devices)
     made = []
     for group, store, answer, files in zip(groups, stores, passwords, devices):
-        left = [process for process in group if not environments[process].gone]
+        left = [process for process in group if process.pid not in node.ended]
         if left:
             own_defaults = defaults.declared(node.declarations, group[0].job, node.unclear)
             place = Place(
@@ -69,6 +75,10 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
             )
             made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
     return _with_confs(node, made)
+
+
+def _note_ended(node: Node, asked: Iterable[tuple[JobProcess, Answer]]) -> None:
+    node.ended |= {process.pid for process, answer in asked if inside.is_gone(answer)}
 
 
 _NETS = {*inside.TYPES}
@@ -112,9 +122,11 @@ def _with_confs(node: Node, made: Sequence[tuple[Place, Value]]) -> list[Place]:
     for place, passwd in made:
         divided += _divided(node, place, passwd)
     works = [inside.files(node.host, place.first, paths) for place, paths in divided]
+    answers = inside.ask(node.host, works)
+    _note_ended(node, ((place.first, answer) for (place, _paths), answer in zip(divided, answers)))
     return [
         replace(place, confs=dict(zip(paths, inside.files_of(answer, paths))))
-        for (place, paths), answer in zip(divided, inside.ask(node.host, works))
+        for (place, paths), answer in zip(divided, answers)
     ]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from ...linux import cgroup_files, jobs
+from ...linux import cgroup_files
 from ...linux.cgroup_files import Limit, Line
 from ...model import values
 from ...model.errors import HostError
@@ -42,7 +42,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
         for size, count in pools.items():
             yield _pool(place, node, known, subject, size, count)
     except HostError as error:
-        if not jobs.is_gone(error):
+        if not node.has_ended(place.first):
             place.lost(map(_value, pools), str(error))
             yield subject.unknown(str(error))
 

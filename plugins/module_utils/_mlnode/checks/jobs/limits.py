@@ -11,7 +11,7 @@ from ...knobs.containers.parse import ULIMITS
 from ...knobs.limits import auto, parse, schema
 from ...knobs.limits.kind import kind
 from ...knobs.limits.parse import ALL, LIMITS, LOGIN, MANAGER, SERVICES, Amount, Limit, Wanted
-from ...linux import cgroup_names, daemons, jobs
+from ...linux import cgroup_names, daemons
 from ...model import values
 from ...model.errors import HostError, MlnodeError, printable
 from ...model.setting import Value
@@ -52,7 +52,7 @@ def _rows(node: Node, process: Process) -> dict[str, Value]:
     try:
         text = node.host.read(path)
     except HostError as error:
-        if jobs.is_gone(error):
+        if node.has_ended(process.about):
             return {}
         text, problem = "", str(error)
     else:

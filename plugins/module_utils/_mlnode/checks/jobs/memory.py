@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Sequence
 
-from ...linux import cgroup_files, jobs
+from ...linux import cgroup_files
 from ...linux.cgroup_files import Limit, Line
 from ...model import cpulist, values
 from ...model.errors import HostError
@@ -74,7 +74,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     try:
         known = cgroup_files.line(node.host, place.first.pid, "memory")
     except HostError as error:
-        if jobs.is_gone(error):
+        if node.has_ended(place.first):
             return
         place.lost(OF_GROUP, str(error))
         yield _subject(place, LIMIT).unknown(str(error))
@@ -122,7 +122,7 @@ def _of_group(place: Place, node: Node, known: Line) -> Iterator[Check]:
         try:
             yield from part(place, node, known)
         except HostError as error:
-            if jobs.is_gone(error):
+            if node.has_ended(place.first):
                 return
             place.lost(lost, str(error))
             yield _subject(place, name).unknown(str(error))

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 from ...engine.declared import Declaration
 from ...host.host import Host
 from ...knobs.nccl.file import PATH
+from ...linux import job_processes
 from ...linux.inside import Environment, Network, Storage
 from ...linux.job_processes import JobProcess
 from ...model.errors import MlnodeError, printable
@@ -163,12 +164,20 @@ def _number(namespace: str) -> str:
 
 
 class Node:
-    """The node: declarations, and hardware on demand. errors: why a declaration cannot be used."""
+    """The node: declarations, and hardware on demand. errors: why a declaration cannot be used. ended:
+    numbers of processes that have ended during the look."""
 
     def __init__(self, host: Host, declarations: Sequence[Declaration], errors: Sequence[str]) -> None:
         self.host = host
         self.declarations = declarations
         self.errors = [*errors]
+        self.ended: set[int] = set()
+
+    def has_ended(self, process: JobProcess) -> bool:
+        """Whether the reason for an error is the end of a process. Raises HostError."""
+        ended = not job_processes.runs(self.host, process)
+        self.ended |= {process.pid} if ended else set()
+        return ended
 
     def unclear(self, declaration: Declaration, area: str, error: MlnodeError) -> None:
         """Note an area of a declaration that cannot be used."""

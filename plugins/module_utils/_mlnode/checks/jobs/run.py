@@ -10,7 +10,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from ...engine import declared
 from ...host.host import Host
 from ...linux import cgroup_names, job_processes
-from ...linux.job_processes import Choice
+from ...linux.job_processes import Choice, JobProcess
 from ...model.errors import DeclarationError, MlnodeError, printable
 from ...model.record import NamedTuple, replace
 from ...model.schema import Option, Table
@@ -50,6 +50,9 @@ OPTIONS: Table = {
 
 #: A runtime answers about a container at once, unless its daemon hangs
 _RUNTIME_SECONDS = 5.0
+#: Looks at jobs while processes end: the second one at a job that ends in between, and one more. A user whose
+#: processes end all the time gets no further one.
+_LOOKS = 3
 #: Folder of the file systems of control groups; their paths begin below it
 _MOUNTS = "/sys/fs/cgroup/"
 _UP = {".", ".."}
@@ -89,12 +92,32 @@ def look(host: Host, given: Mapping[str, Any]) -> Jobs:
     seen = job_processes.chosen(host, _choice(words)) if words else job_processes.with_devices(host)
     errors: list[str] = []
     node = Node(host, declared.load_all(host, errors), errors)
-    places = tuple(gather.places(node, seen.processes)) if seen.processes else ()
-    placed = [
-        (place, check) for place in places for subject in SUBJECTS for check in _safely(subject, place, node)
-    ]
+    places, placed, unseen = _placed(node, seen.processes)
+    seen = seen._replace(unseen=(*seen.unseen, *unseen))
     checks = [*_general(node, seen, words, places), *_joined(placed)]
     return Jobs(places, seen.unseen, tuple(sorted(checks, key=_rank)))
+
+
+def _placed(
+    node: Node, processes: Sequence[JobProcess]
+) -> tuple[tuple[Place, ...], list[tuple[Place, Check]], tuple[str, ...]]:
+    """Places of the processes that have not ended meanwhile, their checks, and findings about unseen ones.
+    The values of a place are read of its first process, so if one has ended, all is read again. Raises
+    MlnodeError."""
+    left = [*processes]
+    for _look in range(_LOOKS):
+        left = [process for process in left if process.pid not in node.ended]
+        places = tuple(gather.places(node, left)) if left else ()
+        placed = [
+            (place, check)
+            for place in places
+            for subject in SUBJECTS
+            for check in _safely(subject, place, node)
+        ]
+        if all(process.pid not in node.ended for process in left):
+            return places, placed, ()
+    words = f"{len(left)} processes, as some of them have ended during each of {_LOOKS} looks"
+    return (), [], (words,)
 
 
 def _safely(subject: Part, place: Place, node: Node) -> Iterator[Check]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Generator, Sequence, Tuple
 
-from ...linux import job_status, jobs
+from ...linux import job_status
 from ...linux.job_status import Status
 from ...model.errors import HostError
 from ..model import Check, Subject
@@ -25,7 +25,7 @@ def of_processes(
         try:
             running.append((process, job_status.read(node.host, process.pid)))
         except HostError as error:
-            if not jobs.is_gone(error):
+            if not node.has_ended(process.about):
                 process.lost(names, str(error))
                 yield subject.unknown(str(error), target=place.target([process]))
     return running

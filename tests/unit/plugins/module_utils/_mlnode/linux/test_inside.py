@@ -44,7 +44,7 @@ def test_only_known_names_are_taken_and_the_first_counts(node: Machine) -> None:
     content = (
         b"RANK=3\0AWS_SECRET=x\0A=\x1b[2J\n\xff\0RANK=4\0HIDDEN=password\0A\0=x\0NO\0" + b"A" * 100 + b"=1"
     )
-    assert environment(node, content) == ({"RANK": "3", "A": "\x1b[2J\n\udcff", "HIDDEN": None}, "", False)
+    assert environment(node, content) == ({"RANK": "3", "A": "\x1b[2J\n\udcff", "HIDDEN": None}, "")
 
 
 def test_a_value_is_cut(node: Machine) -> None:
@@ -57,7 +57,7 @@ def test_an_environment_of_2_mib_is_read(node: Machine) -> None:
 
 def test_an_environment_that_no_program_can_have_is_read_in_part(node: Machine) -> None:
     found = environment(node, b"RANK=3\0B=" + b"x" * (6 << 20) + b"\0A=1")
-    assert found == ({"RANK": "3"}, "only 6291456 bytes were read", False)
+    assert found == ({"RANK": "3"}, "only 6291456 bytes were read")
 
 
 def test_a_known_name_at_the_end_of_a_part_is_not_taken(node: Machine) -> None:
@@ -67,7 +67,7 @@ def test_a_known_name_at_the_end_of_a_part_is_not_taken(node: Machine) -> None:
 
 def test_too_many_variables_are_cut(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inside, "_MOST_VARIABLES", 1)
-    assert environment(node, b"RANK=3\0A=1") == ({"RANK": "3"}, "only 1 variables were taken", False)
+    assert environment(node, b"RANK=3\0A=1") == ({"RANK": "3"}, "only 1 variables were taken")
 
 
 def test_a_process_that_ended_is_gone(node: Machine) -> None:
@@ -75,12 +75,31 @@ def test_a_process_that_ended_is_gone(node: Machine) -> None:
     old = read(node)
     process(node, 20, "other", started=9000)
     (answer,) = inside.ask(node, [inside.environment(node, old, known)])
-    assert inside.environment_of(answer).gone
+    assert inside.is_gone(answer)
     node.unreadable = {"/proc/20/environ": errno.EACCES}
     (answer,) = inside.ask(node, [inside.environment(node, read(node), known)])
-    found = inside.environment_of(answer)
-    assert not found.gone
-    assert found.unknown.startswith("cannot read /proc/20/environ: EACCES")
+    assert not inside.is_gone(answer)
+    assert inside.environment_of(answer).unknown.startswith("cannot read /proc/20/environ: EACCES")
+
+
+@pytest.mark.parametrize("number", [0, errno.EINVAL, errno.EACCES, errno.ENOENT])
+@pytest.mark.parametrize("memory", ["4096", "0"])
+def test_errors_of_a_process_count_only_while_it_runs(node: Machine, number: int, memory: str) -> None:
+    """An ending process has an empty environment, no mounts (EINVAL) and refuses its links (EACCES)."""
+    process(node, 20, "python", "/dev/nvidia0", environment=["RANK=3"])
+    running = read(node)
+    process(node, 20, "python", "/dev/nvidia0", memory=memory)
+    paths = ("environ", "mountinfo")
+    node.unreadable = {f"/proc/20/{name}": number for name in paths} if number else {}
+    works = (
+        inside.environment(node, running, known),
+        inside.files(node, running, ["/etc/nccl.conf"]),
+        inside.storage(node, running, "/dev/shm"),
+        inside.devices(node, running),
+    )
+    answers = inside.ask(node, works)
+    assert [inside.is_gone(answer) for answer in answers] == [memory == "0"] * len(works)
+    assert all(bool(answer.unknown) == bool(number or memory == "0") for answer in answers)
 
 
 # -- files ---------------------------------------------------------------------------------

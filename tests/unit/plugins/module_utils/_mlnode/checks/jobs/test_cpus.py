@@ -211,7 +211,7 @@ def test_a_process_that_has_ended_is_skipped(
 
     def end(host: Host, processes: object) -> None:
         begin(host, processes)  # type: ignore[arg-type]  # handed on
-        for file in ("cgroup", "status"):
+        for file in ("cgroup", "stat", "status"):
             trainer.unreadable[f"/proc/20/{file}"] = number
 
     monkeypatch.setattr(readings, "begin", end)

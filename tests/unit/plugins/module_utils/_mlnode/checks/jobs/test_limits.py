@@ -106,12 +106,12 @@ def test_ranks_of_a_job_with_the_same_limit_are_one_check(node: Machine) -> None
     assert len(jobs.places) == 4
 
 
-def test_a_limit_that_cannot_be_read_is_unknown(node: Machine) -> None:
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENOENT, errno.ESRCH])
+def test_a_limit_that_cannot_be_read_is_unknown(node: Machine, number: int) -> None:
+    """The process still runs, whatever the error."""
     declare(node, limits={"memlock": "unlimited"})
     process(node, 20, "python", "/dev/nvidia0")
-    node.unreadable = {"/proc/20/limits": errno.EACCES}
+    node.unreadable = {"/proc/20/limits": number}
     ((_target, verdict, _expected, found),) = of(look(node), "job_limit")
     assert verdict == "unknown"
     assert found.startswith("memlock: cannot read /proc/20/limits")
-    node.unreadable = {"/proc/20/limits": errno.ESRCH}  # it has ended
-    assert of(look(node), "job_limit") == []

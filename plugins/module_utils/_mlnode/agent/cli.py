@@ -250,72 +250,6 @@ def _topology(host: Host, options: argparse.Namespace) -> int:
     return OK
 
 
-def _nccl(host: Host, options: argparse.Namespace) -> int:
-    from . import nccl, node_report
-
-    report = nccl.in_force(host, options.all)
-    if options.json:
-        output.print_json({"format": node_report.FORMAT, "mlnode": VERSION, **report.document()})
-    elif report.variables:
-        output.say(nccl.table(report, output.width()))
-    else:
-        output.say("no variable of NCCL is set on this node")
-    for problem in report.problems:
-        _fail(problem, ERROR)
-    return ERROR if report.problems else OK
-
-
-def _metrics(host: Host, options: argparse.Namespace) -> int:
-    if options.watch:
-        return _watch(host, options)
-    from . import metrics
-
-    if options.print or options.json or not host.live:
-        result = metrics.look(host)
-        if options.json:
-            output.print_json(metrics.document(result))
-        else:
-            output.say(result.text.rstrip("\n"))
-    else:
-        metrics.wait_for_run(host)
-        result = metrics.export(host)
-    for error in result.errors:
-        _fail(error, ERROR)
-    return ERROR if result.errors else OK
-
-
-def _watch(host: Host, options: argparse.Namespace) -> int:
-    from . import watch
-
-    if options.json:
-        return _fail("--watch: expected no --json, got it; use --print", USAGE)
-    if options.print or not host.live:
-        output.say(watch.look(host).text.rstrip("\n"))
-    elif not watch.export(host):
-        output.say("No check has written metrics yet: run mlnode metrics first.")
-    return OK
-
-
-def _pull(host: Host, options: argparse.Namespace) -> int:
-    from . import pull
-
-    report, arrived = pull.pull(host, options.dry_run)
-    verdict, changed = report["verdict"], report["changed"]
-    if options.json:
-        output.print_json(report)
-    else:
-        what = "would be applied" if options.dry_run and verdict == pull.APPLIED else verdict
-        serial = f", serial {report['serial']}" if report["serial"] else ""
-        would = options.dry_run or verdict == pull.WAITING
-        changes = f"; {'would change' if would else 'changed'}: {', '.join(changed)}" if changed else ""
-        output.say(f"{what}{serial}{changes}")
-    for problem in filter(None, (report["reason"], report.get("unsent"))):
-        _fail(problem, ERROR)
-    if verdict in (pull.WAITING, pull.HELD) or (options.dry_run and changed):
-        return DRIFT
-    return OK if arrived and verdict in (pull.UNCHANGED, pull.APPLIED) else ERROR
-
-
 def _help(options: argparse.Namespace) -> int:
     from . import arguments
 
@@ -363,13 +297,13 @@ _COMMANDS = {
     "call": _call,
     "self": _self,
     "topology": _topology,
-    "nccl": _nccl,
+    "nccl": _imported_command("nccl", "command"),
     "audit": _imported_command("verdicts", "audit"),
     "preflight": _imported_command("verdicts", "preflight"),
     "job": _imported_command("job", "job"),
     "render": _imported_command("render", "command"),
-    "metrics": _metrics,
-    "pull": _pull,
+    "metrics": _imported_command("metrics", "command"),
+    "pull": _imported_command("pull", "command"),
     "enrol": _imported_command("enrol", "enrol"),
     "confirm": _confirm,
     "undo": _undo,

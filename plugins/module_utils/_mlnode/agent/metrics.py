@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timezone
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 from ..engine import declared, digests, lock
 from ..engine.judge import waits_for_boot
@@ -29,11 +29,15 @@ from ..model.record import NamedTuple
 from ..model.setting import Status
 from ..model.version import VERSION
 from ..report.metrics import COUNTER, GAUGE, Family, Sample, render
-from . import causes, checked, history, pauses, ports, waivers
+from . import causes, checked, history, output, pauses, ports, waivers
+from .arguments import ERROR, OK
 from .checked import LastCheck
 from .node import Survey, survey
 from .registry import KINDS
 from .waivers import Waiver
+
+if TYPE_CHECKING:
+    import argparse
 
 #: Series of a node without drift and with each area of this library: the three states of 18 areas, and 11
 #: others. Drifted settings that are listed.
@@ -349,3 +353,23 @@ def areas() -> tuple[str, ...]:
 def document(result: Result) -> dict[str, Any]:
     """Document for --json: the state that the next check compares with."""
     return {**checked.document(result.checked), "errors": list(result.errors)}
+
+
+def command(host: Host, options: argparse.Namespace) -> int:
+    """`mlnode metrics`, and its exit status."""
+    if options.watch:
+        from . import watch
+
+        return watch.command(host, options)
+    if options.print or options.json or not host.live:
+        result = look(host)
+        if options.json:
+            output.print_json(document(result))
+        else:
+            output.say(result.text.rstrip("\n"))
+    else:
+        wait_for_run(host)
+        result = export(host)
+    for error in result.errors:
+        output.complain(error)
+    return ERROR if result.errors else OK

@@ -8,7 +8,7 @@ knobs/nccl/jobs.py.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from ..host.host import Host
 from ..knobs.nccl import jobs, lint, meanings, names
@@ -17,9 +17,15 @@ from ..knobs.nccl.kind import kind
 from ..model.errors import HostError
 from ..model.record import NamedTuple
 from ..model.setting import Value
+from ..model.version import VERSION
 from ..report.grid import grid
 from ..topology import hardware
 from ..topology.nics import NETS
+from . import node_report, output
+from .arguments import ERROR, OK
+
+if TYPE_CHECKING:
+    import argparse
 
 #: Suffix for variables in the guide's part Debugging
 _EXPERIMENT = "; for experiments, the guide advises against keeping it"
@@ -117,3 +123,17 @@ def _rows(item: Variable) -> Iterator[list[str]]:
     yield [item.name, item.value if item.value is not None else "-", item.source or "-", item.meaning]
     yield from (["", other.text, other.where, other.why] for other in item.others)
     yield from (["", "", "", f"!! {text}"] for text in item.findings)
+
+
+def command(host: Host, options: argparse.Namespace) -> int:
+    """`mlnode nccl`, and its exit status."""
+    report = in_force(host, options.all)
+    if options.json:
+        output.print_json({"format": node_report.FORMAT, "mlnode": VERSION, **report.document()})
+    elif report.variables:
+        output.say(table(report, output.width()))
+    else:
+        output.say("no variable of NCCL is set on this node")
+    for problem in report.problems:
+        output.complain(problem)
+    return ERROR if report.problems else OK

@@ -12,7 +12,7 @@ import errno
 import hashlib
 import json
 import time
-from typing import Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from ..engine import declared, lock
 from ..host import places, signature, trust, web
@@ -23,8 +23,12 @@ from ..model import strict_json
 from ..model.errors import DamagedError, HostError, MlnodeError, printable
 from ..model.record import NamedTuple
 from ..model.version import VERSION
-from . import pull_document
+from . import output, pull_document
+from .arguments import DRIFT, ERROR, OK
 from .pull_document import Document
+
+if TYPE_CHECKING:
+    import argparse
 
 #: State that the next pull compares with
 PATHS = (places.PULLED, places.PULLED_COPY)
@@ -308,3 +312,22 @@ def _send(spec: Spec, report: Mapping[str, Any]) -> str:
     if 200 <= answer.status < 300:
         return ""
     return f"{spec['report']} answers {answer.status} {answer.reason}"
+
+
+def command(host: Host, options: argparse.Namespace) -> int:
+    """`mlnode pull`, and its exit status."""
+    report, arrived = pull(host, options.dry_run)
+    verdict, changed = report["verdict"], report["changed"]
+    if options.json:
+        output.print_json(report)
+    else:
+        what = "would be applied" if options.dry_run and verdict == APPLIED else verdict
+        serial = f", serial {report['serial']}" if report["serial"] else ""
+        would = options.dry_run or verdict == WAITING
+        changes = f"; {'would change' if would else 'changed'}: {', '.join(changed)}" if changed else ""
+        output.say(f"{what}{serial}{changes}")
+    for problem in filter(None, (report["reason"], report.get("unsent"))):
+        output.complain(problem)
+    if verdict in (WAITING, HELD) or (options.dry_run and changed):
+        return DRIFT
+    return OK if arrived and verdict in (UNCHANGED, APPLIED) else ERROR

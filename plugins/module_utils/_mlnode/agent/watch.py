@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Mapping
+from typing import TYPE_CHECKING, Mapping
 
 from ..host import places
 from ..host.host import Host
@@ -20,7 +20,11 @@ from ..model import strict_json
 from ..model.errors import HostError, MlnodeError
 from ..model.record import NamedTuple
 from ..report.metrics import GAUGE, Family, Sample, render
-from . import ports
+from . import output, ports
+from .arguments import OK, USAGE
+
+if TYPE_CHECKING:
+    import argparse
 
 FORMAT = 1
 
@@ -124,3 +128,15 @@ def _change(watched: Watched) -> tuple[Family, ...]:
             (Sample(watched.changed, labels),),
         ),
     )
+
+
+def command(host: Host, options: argparse.Namespace) -> int:
+    """`mlnode metrics --watch`, and its exit status."""
+    if options.json:
+        output.complain("--watch: expected no --json, got it; use --print")
+        return USAGE
+    if options.print or not host.live:
+        output.say(look(host).text.rstrip("\n"))
+    elif not export(host):
+        output.say("No check has written metrics yet: run mlnode metrics first.")
+    return OK

@@ -11,17 +11,14 @@ import fnmatch
 import os
 import stat
 from contextlib import contextmanager
-from functools import partial
 from types import MappingProxyType
-from typing import Any, Callable, Iterator, Mapping, Protocol, Sequence, TypeVar
+from typing import Any, Callable, Iterator, Mapping, Protocol
 
 from ..model.errors import HostError, NotMountedError
-from ..model.record import NamedTuple
 from ..model.setting import Value
 from . import folders, mountinfo, places, selinux, system, writing
-from .system import USUAL_SECONDS, Finished
-
-T = TypeVar("T")
+from .memory import Memory
+from .programs import Programs
 
 
 class Driver(Protocol):
@@ -39,21 +36,13 @@ class Driver(Protocol):
 Mounts = Mapping[str, Callable[[], Driver]]
 
 
-class _Begun(NamedTuple):
-    """A value that a program is at work for. end: waits for it, and may raise."""
-
-    end: Callable[[], Any]
-
-
-class Host:
+class Host(Memory, Programs):
     """A machine seen through its file system below root, and its commands if root is /."""
 
     def __init__(self, root: str = "/", mounts: Mounts = MappingProxyType({})) -> None:
-        self.root = os.path.abspath(root)
+        Memory.__init__(self)
+        Programs.__init__(self, root)
         self.mounts = mounts
-        self._known: dict[str, Any] = {}
-        #: Keys of values that no write to the kernel changes
-        self._of_files: set[str] = set()
         #: Real folders of a captured tree, not links: each path passes through some of them
         self._folders: set[str] = set()
         #: Changes that the run under way is about to make, for concurrent readers of the node
@@ -61,40 +50,9 @@ class Host:
         #: Id of the lease on the node's state for which this run changes it
         self.lease = ""
 
-    def once(self, key: str, make: Callable[[], T], of_files: bool = False) -> T:
-        """Value that is constant during one run, such as the topology; made once. forget() discards it.
-
-        of_files: it is made of files of the system and of systemd's view of them, so a change of a kernel
-        value does not affect it.
-        """
-        if of_files:
-            self._of_files.add(key)
-        if key not in self._known:
-            self._known[key] = make()
-        elif isinstance(self._known[key], _Begun):
-            self._known[key] = self._known.pop(key).end()
-        value: T = self._known[key]
-        return value
-
-    def ahead(self, key: str, begin: Callable[[], Callable[[], T]], of_files: bool = False) -> None:
-        """Begin to make a value that once() will need, because it waits for a program. begin: returns a
-        function that ends it."""
-        if of_files:
-            self._of_files.add(key)
-        if key not in self._known:
-            self._known[key] = _Begun(begin())
-
     def forget(self, files: bool = True) -> None:
-        """Discard the values of once() after a change. files: False if only kernel values have changed; a
-        driver whose writes change more discards the rest."""
-        kept = {} if files else {key: self._known[key] for key in self._of_files & {*self._known}}
-        self._known = kept
+        super().forget(files)
         self._folders.clear()
-
-    @property
-    def live(self) -> bool:
-        """False for a captured tree, on which nothing can be run."""
-        return self.root == "/"
 
     def systemd_runs(self) -> bool:
         """As sd_booted(3): false in a chroot, an image build or a container without init."""
@@ -429,22 +387,3 @@ class Host:
             return
         owner = (int(saved["uid"]), int(saved["gid"])) if self.is_superuser() else None
         self.write_file(path, base64.b64decode(str(saved["content"])), int(saved["mode"]), owner=owner)
-
-    def run(self, command: Sequence[str], seconds: float = USUAL_SECONDS) -> Finished:
-        """Run a program without a shell. Raises HostError if it cannot be started or takes longer."""
-        if not self.live:
-            raise HostError("run", command[0], None, f"{self.root} is a captured tree, not a machine")
-        return system.run(command, seconds)
-
-    def begin(self, command: Sequence[str], seconds: float = USUAL_SECONDS) -> Callable[[], Finished]:
-        """Start a program as run() does, and return at once: the result waits for its end. Both raise
-        HostError."""
-        return system.begin(command, seconds) if self.live else partial(self.run, command, seconds)
-
-    def must_run(self, command: Sequence[str], purpose: str, seconds: float = USUAL_SECONDS) -> str:
-        """The output of a program that ended successfully. Raises HostError with the program's last words."""
-        done = self.run(command, seconds)
-        if done.rc != 0:
-            messages = done.err.strip().splitlines() or [f"exit status {done.rc}"]
-            raise HostError(purpose, command[0], None, messages[-1])
-        return done.out

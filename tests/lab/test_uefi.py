@@ -100,3 +100,20 @@ def test_after_a_revert_and_a_reboot_they_are_gone(uefi: Machine) -> None:
     uefi.reboot()
     assert not WORDS & words(uefi)
     assert "audit=0" in words(uefi)
+
+
+def test_an_initramfs_with_an_older_copy_is_named(uefi: Machine, collection: Collection) -> None:
+    """The driver of the disk is loaded there, and keeps its parameters."""
+    key, shown = "module.virtio_blk.queue_depth", "/sys/module/virtio_blk/parameters/queue_depth"
+    assert uefi.read(shown) == "0"
+    assert collection.task("agent", uefi).status == 0
+    options = {"virtio_blk": {"queue_depth": 64}}
+    assert collection.task("kernel_modules", uefi, name="disk", options=options).status == 0
+    command = f"update-initramfs -u -k {uefi.out('uname -r')}"
+    assert facts.wrong(uefi)[key].startswith("overridden:")
+    assert facts.wrong(uefi)[key].endswith(f"run {command}")
+    uefi.run(command, seconds=900)
+    assert facts.wrong(uefi)[key].startswith("pending_reboot:")
+    uefi.reboot()
+    assert uefi.read(shown) == "64"
+    assert key not in facts.wrong(uefi)

@@ -32,7 +32,7 @@ _BOOTC = (
     "have a file in /usr/lib/bootc/kargs.d of the image name them (bootc), and upgrade to that image; or run "
     "bootc loader-entries set-options-for-source --source NAME --options 'ALL OF ITS PARAMETERS', and reboot"
 )
-_OSTREE = "run ostree admin instutil set-kargs --merge --append=PARAMETER, and reboot"
+_OSTREE = "run ostree admin instutil set-kargs --merge --replace=PARAMETER, and reboot"
 _RPM_OSTREE = "run rpm-ostree kargs --append-if-missing=PARAMETER (--delete-if-present=PARAMETER), and reboot"
 
 #: File that shows a system → the system

@@ -82,9 +82,14 @@ def older_copy(host: Host, release: str, module: str, file: str) -> str:
     listed = host.once(f"files of {image}", lambda: _files(host, lister, image), of_files=True)
     if module not in {modules_load.underscored(name.partition(".ko")[0]) for name in listed if ".ko" in name}:
         return ""
-    if file.rpartition("/")[2] in listed and made < (host.changed(image) or 0):
-        return ""
-    return f"{image} loads {module}, and has no present copy: run {_LISTERS[lister].format(release)}"
+    is_newer, command = made < (host.changed(image) or 0), _LISTERS[lister].format(release)
+    if file.rpartition("/")[2] in listed:
+        return "" if is_newer else f"{image} loads {module}, and has an older copy: run {command}"
+    # dracut leaves /etc out of an image that is not for one host.
+    advice = (
+        f'add install_items+=" {file} " to dracut.conf.d and ' if is_newer and "dracut" in command else ""
+    )
+    return f"{image} loads {module}, and has no copy: {advice}run {command}"
 
 
 def _files(host: Host, lister: str, image: str) -> frozenset[str]:

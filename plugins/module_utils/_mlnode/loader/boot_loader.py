@@ -20,7 +20,7 @@ from .grub import Entry
 #: Marker of kernel arguments in the record of a staged deployment (ostree-sysroot-deploy.c)
 _STAGED_WORDS = b"kargs\0"
 _STATUS = "rpm-ostree kargs or ostree admin status"
-#: A line of 2047 characters, of which a kernel reads no more, has at most so many words
+#: The kernel reads 2047 characters, which have at most so many words
 _MOST_WORDS = 1024
 #: Beginning of its LoaderInfo; GRUB has one since 2.12 (module bli)
 _SYSTEMD_BOOT = "systemd-boot"
@@ -107,7 +107,7 @@ def _find(host: Host, image: bool) -> Loader:
 
 def _without_grub_menu(host: Host) -> Loader | None:
     """The loader that started this system, if it was not GRUB, or may not have been. GRUB's menu on the disk
-    proves nothing: another loader may be installed beside it."""
+    proves nothing: another loader may be installed, too."""
     if host.exists("/run/systemd/container"):  # variables and menus are the host's
         return None
     program, stub = systemd_boot.started(host)
@@ -129,7 +129,7 @@ def _without_grub_menu(host: Host) -> Loader | None:
 def _of_ostree(host: Host) -> Loader:
     """The deployment that is booted next. The other one is kept for a rollback."""
     system = image_mode.ostree(host)
-    # It becomes an entry when the system is shut down. Without words, it inherits those of the present entry.
+    # It becomes an entry when the system is shut down. Without words, it inherits the present entry's.
     staged = host.content(image_mode.OSTREE_STAGED) or b""
     try:
         words = _staged_words(staged) if _STAGED_WORDS in staged else ()

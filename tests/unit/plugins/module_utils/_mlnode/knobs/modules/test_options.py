@@ -222,7 +222,7 @@ etc/modprobe.d/zz-mlnode-default.conf
 usr/lib/modules/6.12.0-test/kernel/drivers/infiniband/core/ib_core.ko.xz
 usr/lib/modules/6.12.0-test/kernel/net/ib-other.ko
 """
-STALE = f"{IMAGE} loads ib_core, and has no present copy: run update-initramfs -u -k {RELEASE}"
+STALE = f"{IMAGE} loads ib_core, and has an older copy: run update-initramfs -u -k {RELEASE}"
 
 
 #: In 3000, after every other time of these tests
@@ -309,4 +309,9 @@ def test_dracut_s_image_names_its_command(machine: Machine, monkeypatch: pytest.
     listing = f"-rw-r--r-- 1 root root 9 Jan 1 2026 {LISTED.splitlines()[1]}\n"
     monkeypatch.setattr(machine, "run", lambda _command, _seconds=60: Finished(0, listing, ""))
     monkeypatch.setattr(machine, "changed", lambda path: _modified(machine, path))
-    assert f"run dracut -f --kver {RELEASE}" in applied(machine, SHARED)[KEY].reason
+    command = f"run dracut -f --kver {RELEASE}"
+    assert applied(machine, SHARED)[KEY].reason.endswith(f"and has no copy: {command}")
+    # That was done, and the file is not in the image.
+    os.utime(machine.real(f"/boot/initramfs-{RELEASE}.img"), (LATER, LATER))
+    reason = rows(machine, SHARED)[KEY].reason
+    assert reason.endswith(f'add install_items+=" {FILE} " to dracut.conf.d and {command}')

@@ -222,7 +222,7 @@ def test_interrupts_stay_when_queues_change_a_nic_arrives_and_irqbalance_runs(st
     nic = facts.nic(machine, "igb")
     machine.run(f"ethtool -L {nic} combined 1 && ethtool -L {nic} combined 4")
     facts.until(story.nics_are_as_declared, "the service has seen to the new queues")
-    seen = "test -e /run/mlnode-nics"
+    seen = "test -e /run/udev/mlnode-nics"
     # Two looks of the service, ten seconds apart, on an emulated CPU that others use as well.
     facts.until(lambda: machine.run(seen, check=False).returncode != 0, "it is done")
     slot = machine.out(f"basename $(readlink -f /sys/class/net/{nic}/device)")

@@ -36,7 +36,7 @@ PRESET_FILE = "/etc/systemd/system-preset/50-mlnode.preset"
 UDEV_FILE = "/etc/udev/rules.d/90-mlnode.rules"
 
 #: Present if a NIC has changed and no run has handled it yet
-NIC_FLAG = "/run/mlnode-nics"
+NIC_FLAG = "/run/udev/mlnode-nics"
 
 # -- sandboxes -----------------------------------------------------------------------------
 

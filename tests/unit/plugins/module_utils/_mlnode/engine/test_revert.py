@@ -231,6 +231,7 @@ def test_no_revert_leaves_a_failed_unit_or_a_flag(
 ) -> None:
     node = Noticing.debian(str(tmp_path / "node"))
     node.put("/run/systemd/system/.keep", "")
+    node.put("/run/udev/.keep", "")
     before = node.tree()
     for step in (agent.install, tune) if agent_first else (tune, agent.install):
         step(node)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import pathlib
 import stat
 from typing import Any
@@ -115,6 +116,32 @@ def test_a_program_is_started_in_the_domain_of_its_caller(
     with selinux.own_domain("ssh-keygen"):
         assert (tmp_path / "exec").read_bytes() == b"u:r:initrc_t:s0"
     assert (tmp_path / "exec").read_bytes().startswith(b"\n")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENODATA])
+def test_a_label_or_domain_that_cannot_be_read_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, number: int
+) -> None:
+    def refused(*_words: object) -> bytes:
+        raise OSError(number, "refused")
+
+    (tmp_path / "enforce").write_text("1")
+    monkeypatch.setattr(selinux, "TOP", str(tmp_path))
+    monkeypatch.setattr("builtins.open", refused)
+    monkeypatch.setattr(os, "getxattr", refused)
+    words = f"domain of ssh-keygen: {errno.errorcode[number]}"
+    with pytest.raises(HostError, match=words), selinux.own_domain("ssh-keygen"):
+        pytest.fail("it was started")
+    with pytest.raises(HostError, match=f"label of /etc/x: {errno.errorcode[number]}"):
+        selinux.label_of("/etc/x")
+
+
+def test_a_file_that_is_absent_has_the_label_that_it_would_get(monkeypatch: pytest.MonkeyPatch) -> None:
+    enable(monkeypatch, Policy())
+    assert selinux.label_of("/absent") == LABEL.decode()
+    enable(monkeypatch, Policy(number=errno.ENOENT))
+    with pytest.raises(HostError, match="label of /absent: the policy has none"):
+        selinux.label_of("/absent")
 
 
 def test_a_missing_library_is_an_error_only_where_selinux_is_on(

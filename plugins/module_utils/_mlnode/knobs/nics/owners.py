@@ -326,9 +326,12 @@ def _netplan(search: _Search) -> None:
         names = [name for name in search.targets if name in text or "match" in text]
         above: list[tuple[int, str]] = []
         for number, raw in enumerate(text.split("\n"), start=1):
-            plain = re.split(r"(?:^|\s)#", raw)[0]
-            above = [(column, key) for column, key in above if column < len(plain) - len(plain.lstrip())]
-            above += [(match.start(1), match[1]) for match in [_YAML_KEY.match(plain)] if match]
+            plain = re.split(r"(?:^|\s)#", raw)[0].rstrip()
+            if not plain:
+                continue
+            indent = len(plain) - len(plain.lstrip())
+            above = [(column, key) for column, key in above if column < indent]
+            above += [(indent, match[1]) for match in [_YAML_KEY.match(plain)] if match]
             stanzas = {key for _column, key in above}
             for key, value in _KEY.findall(plain):
                 line = Line("netplan", key, value, source(path, number))

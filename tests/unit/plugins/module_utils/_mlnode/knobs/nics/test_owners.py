@@ -232,13 +232,13 @@ def test_what_netplan_made_is_its_own(started: Machine) -> None:
 def test_the_line_of_an_interface_is_in_its_stanza(started: Machine) -> None:
     started.put(
         YAML,
-        "network:\n  ethernets:\n    eth1:\n      mtu: 9000\n    'eth0':\n      # mtu: 1\n"
-        "      mtu: 9000\n    other:\n      match: {name: 'x*'}\n      mtu: 9000\n",
+        "network:\n  ethernets:\n    eth1:\n      mtu: 9000\n    'eth0':\n# mtu: 1\n"
+        "\n      mtu: 9000\n    other:\n      match: {name: 'x*'}\n      mtu: 9000\n",
     )
     for name in ("eth0", "eth1"):
         started.put(f"/run/systemd/network/10-netplan-{name}.network", link(f"Name={name}"))
     made = "/run/systemd/network/10-netplan-{}.network:4"
-    assert found(started) == [("mtu", "9000", f"{YAML}:7, {made.format('eth0')}")]
+    assert found(started) == [("mtu", "9000", f"{YAML}:8, {made.format('eth0')}")]
     assert found(started, ETH1) == [("mtu", "9000", f"{YAML}:4, {made.format('eth1')}")]
     # After a change without netplan's next run.
     started.put(YAML, "network:\n  ethernets:\n    eth0:\n      mtu: 1500\n    eth1: {}\n")

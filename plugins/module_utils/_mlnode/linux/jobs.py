@@ -206,6 +206,10 @@ def is_service(host: Host, pid: int, name: str) -> bool:
     group = host.value(f"/proc/{pid}/cgroup")
     if group.unreadable is not None:
         raise HostError("read", f"/proc/{pid}/cgroup", None, group.unreadable)
+    if (
+        group.text is not None and ":/" not in group.text
+    ):  # not understood; a kernel may have no groups at all
+        return False
     job = cgroup_names.parse(group.text or "").job
     if job.kind == cgroup_names.POD:
         return _is_system_pod(host, job.id)

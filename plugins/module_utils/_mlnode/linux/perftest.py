@@ -335,6 +335,10 @@ WITHOUT_ROCM = (
     "this perftest was built without ROCm, like the packages of distributions: build it on both sides, with "
     "./configure --with-rocm=/opt/rocm --enable-rocm"
 )
+_NO_DMABUF = (
+    "neither peer memory nor DMA-BUF works between port and GPU: see rdma_check: gpudirect; perftest itself "
+    "looks for CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY in /boot/config-RELEASE"
+)
 _ROCM_DRIVER = "ROCm does not start: look at the driver amdgpu (rocminfo), and at rights to /dev/kfd"
 _ROCM_PEER_MEMORY = (
     "the port cannot register memory of the GPU: install the driver's peer memory (rdma_check: gpudirect)"
@@ -351,6 +355,7 @@ _OF_CUDA = (
     _FULL,
     (regex(r"Unsupported memory type|unrecognized option '--use_cuda.*"), WITHOUT_CUDA),
     (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+(?:\(.{0,8}\))? (?:returned|error).*"), _DRIVER),
+    (regex(r"DMA-BUF is not supported on this GPU"), _NO_DMABUF),
     (regex(r"There are no available device\(s\) that support CUDA|No such device ID.*"), _DRIVER),
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _PEER_MEMORY),
 )
@@ -360,6 +365,10 @@ _OF_ROCM = (
     (regex(r"Unsupported memory type|unrecognized option '--use_rocm.*"), WITHOUT_ROCM),
     (regex(r"hip\w+\(\) returned [0-9]+|hipMalloc error=.*|Couldn't initialize ROCm device"), _ROCM_DRIVER),
     (regex(r"Requested ROCm device .*"), _ROCM_DRIVER),
+    (
+        regex(r"could not open kernel conf file.*|failed to export dmabuf.*|Failed to init memory"),
+        _NO_DMABUF,
+    ),
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _ROCM_PEER_MEMORY),
 )
 

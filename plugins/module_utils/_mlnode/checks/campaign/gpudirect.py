@@ -94,8 +94,8 @@ def _with_gpu(host: Host, topology: Topology, end: End) -> End:
             f"{end.device}: perftest names a GPU without its PCI domain, as {place}, and that may be "
             f"{listed(twins)}: which one it would measure is unknown"
         )
-    found = end._replace(gpu=numbered.index(best), gpu_address=best, gpu_vendor=gpus[best])
-    return found._replace(dmabuf=_is_dmabuf(host, topology, found, driver))
+    chosen = end._replace(gpu=numbered.index(best), gpu_address=best, gpu_vendor=gpus[best])
+    return chosen._replace(dmabuf=_is_dmabuf(host, topology, chosen, driver))
 
 
 def _is_dmabuf(host: Host, topology: Topology, end: End, driver: GpuDriver) -> bool:

@@ -35,7 +35,6 @@ from .module import Card
 PERSISTENCE = replace(
     topics.PERSISTENCE,
     reference="power/runtime_pm.rst; ABI/testing/sysfs-devices-power",
-    advice="write on to power/control, or load amdgpu with runpm=0",
     source="/sys/bus/pci/devices/*/power/control",
 )
 ANSWERING = replace(

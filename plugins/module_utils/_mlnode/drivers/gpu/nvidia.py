@@ -30,7 +30,6 @@ ECC = replace(topics.ECC, reference="nvidia-smi(1), ECC Errors", source=f"{smi.T
 PERSISTENCE = replace(
     topics.PERSISTENCE,
     reference="NVIDIA, Driver Persistence",
-    advice="set it on: the module gpu_persistence",
     source=" ".join(smi.QUERY[:2]),
 )
 

@@ -34,6 +34,7 @@ PERSISTENCE = Subject(
     severity=Severity.MEDIUM,
     reference=_GUIDE,
     reason="the driver releases an unused GPU: the next program waits for seconds until it is awake",
+    advice="set it on: the module gpu_persistence",
 )
 ANSWERING = Subject(
     "gpu_answering",

@@ -212,7 +212,18 @@ def test_pods_that_cannot_be_listed_leave_it_open(node: Busy) -> None:
     assert found.startswith("1 process that cannot be looked into")
 
 
-@pytest.mark.parametrize("text", ["", "Uid:\n", "Uid:\tx\tx\tx\tx\n", "Uid:\t\u0663\n"])
+@pytest.mark.parametrize("text", ["", "\udcff\n", "0::", "0" * 70000])
+def test_a_group_that_is_not_understood_may_be_a_jobs(node: Busy, text: str) -> None:
+    run(node, 812, "nv-hostengine", "/dev/nvidia0")
+    node.put("/proc/812/cgroup", text.encode("utf-8", "surrogateescape"))
+    assert jobs.running(node) != []
+    node.remove("/proc/812/cgroup")  # a kernel without groups
+    assert jobs.running(node) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Uid:\n", "Uid:\tx\tx\tx\tx\n", "Uid:\t\u0663\n", "Uid:\t0\t0", f"Uid:\t{'0' * 70000}\n"]
+)
 def test_an_account_that_is_not_understood_may_be_a_persons(node: Busy, text: str) -> None:
     run(node, 812, "nv-hostengine", "/dev/nvidia0")
     node.put("/proc/812/status", text)

@@ -154,6 +154,14 @@ def test_each_completion_has_its_own_advice(number: int, side: str) -> None:
         ("NVIDIA", "cuMemAllocManaged error=999", "CUDA does not start"),
         ("AMD", "hipMalloc error=2", "no memory left"),
         ("AMD", "hipMalloc error=100", "ROCm does not start"),
+        ("NVIDIA", "DMA-BUF is not supported on this GPU", "neither peer memory nor DMA-BUF"),
+        (
+            "AMD",
+            "could not open kernel conf file /boot/config-6.8 error: No",
+            "neither peer memory nor DMA-BUF",
+        ),
+        ("AMD", "failed to export dmabuf handle for addr 0x7f / 65536", "neither peer memory nor DMA-BUF"),
+        ("AMD", "Failed to init memory", "neither peer memory nor DMA-BUF"),
     ],
 )
 def test_memory_that_a_gpu_does_not_give_is_explained(vendor: str, line: str, advice: str) -> None:

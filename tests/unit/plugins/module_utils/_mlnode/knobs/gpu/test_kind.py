@@ -139,9 +139,9 @@ def test_power_management_of_the_kernel_is_set_and_undone(amd: GpuMachine) -> No
     assert amd.asked == []
 
 
-@pytest.mark.parametrize("text", ["", "sleep\n"])
+@pytest.mark.parametrize("text", ["", "sleep\n", "o", "\udcff\n", "on" * 40000])
 def test_a_strange_word_of_power_management_is_unknown(amd: GpuMachine, text: str) -> None:
-    amd.put(f"/sys/bus/pci/devices/{FIRST}/power/control", text)
+    amd.put(f"/sys/bus/pci/devices/{FIRST}/power/control", text.encode("utf-8", "surrogateescape"))
     assert row(amd).status is Status.UNKNOWN
 
 

@@ -12,15 +12,15 @@ import subprocess
 PATIENCE = 300
 
 
-def install(package: str) -> bool:
-    """False where that cannot be done here."""
+def install(*words: str) -> bool:
+    """Packages, and options of `apt-get install`. False where that cannot be done here."""
     if os.geteuid() or not shutil.which("apt-get"):
         return False
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     lock = f"DPkg::Lock::Timeout={PATIENCE}"
-    for words in (["update"], ["install", "-y", "--no-install-recommends", package]):
-        command = ["apt-get", "-qq", "-o", lock, *words]
-        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *words]):
+        given = ["apt-get", "-qq", "-o", lock, *command]
+        subprocess.run(given, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return True
 
 

@@ -63,7 +63,7 @@ ELSEWHERE = {
 
 #: What one of the roles has and the other one does not
 OWN = {
-    "node": {"profile", "preset", "reboot", "reboot_at_once", "reboot_most"},
+    "node": {"profile", "preset", "reboot", "reboot_at_once", "reboot_most", "reboot_timeout"},
     "fabric": {"type", "expect", "fail_on", "qos_preset"},
 }
 

@@ -157,6 +157,10 @@ def test_one_budget_of_reboots_holds_for_all_waves(tmp_path: pathlib.Path) -> No
     site.settings["connection_plugins"] = str(tmp_path / "connection")
     state = tmp_path / "rollout.json"
 
+    code, output = site.play("--check")
+    calls = {call["call"] for name in names for call in site.asked(name)}
+    assert (code, calls) == (0, {"declare"}), "a preview does not verify a reboot that it left out"
+
     code, output = site.play(mlnode_serial=[1, 5], mlnode_rollout=str(state))
 
     assert (code, failed(output)) == (0, set()), output

@@ -14,10 +14,14 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit.roles import ROOT
 
 FOLDER = ROOT / "scripts/slurm"
+#: Of the role, which sends it as one word
+ROLE_SCRIPT = ROOT / "roles/node/files/slurm.sh"
 GUIDE = (ROOT / "docs/guide/slurm.md").read_text(encoding="utf-8")
 
 #: Two lines and quotes, as no one should write them into a reason
 FAILURE = "fail: drift, node: vm.swappiness \"60\" $(id) 'x' (and 1 more)"
+
+OUT = "out of service"
 
 
 class Node:
@@ -46,6 +50,25 @@ class Node:
     def slurmctld(self, state: str, rc: int = 0) -> None:
         shown = f"NodeName=gpu001 Arch=x86_64 State={state} ThreadsPerCore=1 Reason=State=IDLE DRAIN"
         self.program("scontrol", f'case "$*" in *show*) echo "{shown}" ;; *) echo refused; exit {rc} ;; esac')
+
+    def reboots(self, state: str, reason: str = "none", alias: str = "gpu001") -> None:
+        """slurmctld knows the node as alias, and takes requests."""
+        shown = f"NodeName=gpu001 OS=Linux 6.1 State={state} Extra=x" + (
+            f" Reason={reason}" if reason else ""
+        )
+        body = f'case "$*" in "show aliases") echo "{alias}" ;; *show*) echo "{shown}" ;; esac'
+        self.program("scontrol", body)
+
+    def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """The role's script."""
+        return subprocess.run(
+            ["/bin/sh", "-c", ROLE_SCRIPT.read_text(encoding="utf-8"), "slurm", *words],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
 
     def said(self, name: str) -> str:
         path = self.folder / f"{name}.log"
@@ -153,6 +176,96 @@ def test_an_older_slurmd_names_no_node_and_gives_no_environment(node: Node) -> N
     assert done.returncode == 0, "mlnode is not on the PATH of this machine"
 
 
+# -- epilog --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [0, 1, 2, 3, 124, 127, 137])
+def test_an_epilog_drains_with_the_reason_and_never_by_its_status(node: Node, status: int) -> None:
+    node.preflight(status, FAILURE)
+    node.slurmctld("COMPLETING")
+    done = node.run("epilog")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (f"Reason=mlnode preflight: {FAILURE}" in node.said("scontrol")) == (status == 3)
+    assert (f"job 7: mlnode preflight (exit status {status})" in node.said("logger")) == (
+        status not in (0, 3)
+    )
+
+
+def test_an_epilog_reports_a_node_that_it_could_not_drain(node: Node) -> None:
+    node.preflight(3, FAILURE)
+    node.slurmctld("IDLE", rc=1)
+    assert node.run("epilog").returncode == 0
+    assert "job 7: cannot drain gpu001: refused" in node.said("logger")
+
+
+# -- reboots -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        *((state, "idle") for state in ("IDLE", "IDLE+CLOUD+PLANNED", "IDLE+MAINTENANCE+RESERVED")),
+        *((state, "jobs") for state in ("ALLOCATED", "MIXED", "MIXED+CLOUD", "IDLE+COMPLETING")),
+        *(
+            (f"IDLE+{flag}", "out of service")
+            for flag in ("DRAIN", "FAIL", "POWERED_DOWN", "REBOOT_REQUESTED")
+        ),
+        *((state, "out of service") for state in ("IDLE*", "ALLOCATED*+DRAIN", "ALLOCATED+DRAIN+COMPLETING")),
+        *(
+            (state, "out of service")
+            for state in ("DOWN", "DOWN*", "UNKNOWN", "FUTURE", "ERROR", "", "NEWEST")
+        ),
+        ("IDLE+DYNAMIC_NORM+NEWEST", "out of service"),
+    ],
+)
+def test_only_states_that_are_known_are_in_service(node: Node, state: str, expected: str) -> None:
+    node.reboots(state, "a State=IDLE [root@2026-11-30T18:27:55]")
+    told = node.ask("look").stdout.splitlines()
+    assert told == [expected, "gpu001", state, "a State=IDLE [root@2026-11-30T18:27:55]"]
+    assert node.ask("wait").returncode == (expected == OUT)
+
+    done = node.ask("request", "two words")
+
+    request = "reboot\nASAP\nnextstate=resume\nreason=two words\ngpu001\n"
+    assert (request in node.said("scontrol")) == (done.returncode == 0) == (expected != OUT)
+    assert (f"gpu001 is out of service: {state}" in done.stderr) == (expected == OUT)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "cancelled"),
+    [
+        ("ALLOCATED+DRAIN+REBOOT_REQUESTED", "mlnode: x [root]", True),
+        ("ALLOCATED+DRAIN+REBOOT_REQUESTED", "new firmware [root]", False),
+        ("DOWN+DRAIN+REBOOT_ISSUED", "mlnode: x : reboot issued [root]", False),
+        ("IDLE", "mlnode: x [root]", False),
+    ],
+)
+def test_only_its_own_request_is_cancelled(node: Node, state: str, reason: str, cancelled: bool) -> None:
+    node.reboots(state, reason)
+    told = node.ask("cancel", "mlnode: x").stdout.splitlines()
+    assert (told[0] == "cancelled", "cancel_reboot\ngpu001" in node.said("scontrol")) == (
+        cancelled,
+        cancelled,
+    )
+    assert told[1:] == ["gpu001", state, reason]
+
+
+def test_what_slurm_does_not_answer_is_an_error(node: Node) -> None:
+    node.reboots("IDLE", alias="gpu001 gpu002")
+    assert "expected one node of Slurm on this host, got gpu001 gpu002" in node.ask("look").stderr
+    node.reboots("IDLE", alias="")
+    assert (
+        f"show\nnode\n{os.uname().nodename.partition('.')[0]}\n"
+        in (node.ask("look"), node.said("scontrol"))[1]
+    )
+    for body in ("exit 1", "echo", "echo State=IDLE", "sleep 0; exit 124"):
+        node.program("scontrol", body)
+        for verb in ("look", "wait", "request", "cancel"):
+            done = node.ask(verb, "x")
+            assert (done.returncode, done.stdout) == (1, ""), (body, verb)
+
+
 # -- both ----------------------------------------------------------------------------------
 
 
@@ -176,10 +289,10 @@ def test_a_preflight_that_hangs_is_unknown(node: Node, script: str, hangs: str) 
     assert node.said("scontrol") == ""
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*sorted(FOLDER.iterdir()), ROLE_SCRIPT], ids=lambda path: path.name)
 def test_they_are_for_every_shell(path: pathlib.Path) -> None:
     assert os.access(path, os.X_OK)
-    assert f"scripts/slurm/{path.name}" in GUIDE
+    assert path == ROLE_SCRIPT or f"scripts/slurm/{path.name}" in GUIDE
     programs = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
     for command in (["sh", "-n"], ["shellcheck", "--severity=style"]):
         if shutil.which(command[0], path=programs):

@@ -29,8 +29,8 @@ TOP = {
     *("docs", "examples", "inventory", "meta", "observability", "packer", "playbooks", "plugins", "roles"),
     "scripts",
 }
-#: 1,480,000 bytes are packed now, and pages grow. Tests or pictures that slip in are more than this leaves.
-MOST_BYTES = 1_500_000
+#: 1,513,000 bytes are packed now, and pages grow. Tests or pictures that slip in are more than this leaves.
+MOST_BYTES = 1_550_000
 
 CONFIG = """\
 [defaults]

@@ -102,9 +102,9 @@ def _expected(path: str, kind: int) -> bytes:
         if number == errno.ENOENT:  # <<none>> in file_contexts(5)
             return b""
         raise HostError("find the SELinux label of", path, number)
-    found = label.value or b""
+    policy_label = label.value or b""
     library.freecon(label)
-    return found
+    return policy_label
 
 
 def label_of(path: str) -> str:

@@ -17,7 +17,7 @@ from .amd_sysfs import path_of, required, strange
 from .module import Card, GpuModule
 from .nvidia_module import NvidiaModule
 
-#: Words of a declaration for a GPU that is kept awake, and for one that is not
+#: Words of a declaration: a GPU is kept awake, or not
 ON, OFF = "on", "off"
 
 

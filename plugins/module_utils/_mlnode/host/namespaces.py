@@ -149,6 +149,16 @@ def _openat2(root: int, path: str, resolve: int) -> int:
 def read(root: int, path: str, most: int) -> bytes:
     """Content of a regular file of at most this many bytes. Raises HostError, .absent if it is missing."""
     try:
+        return _read(root, path, most)
+    except HostError as error:
+        if error.errno != errno.ESTALE:
+            raise
+    # Another node has replaced it on its file server: it is opened by its name again.
+    return _read(root, path, most)
+
+
+def _read(root: int, path: str, most: int) -> bytes:
+    try:
         with _opened(root, path) as handle:
             kind = stat.S_IFMT(os.fstat(handle).st_mode)
             if kind != stat.S_IFREG:
@@ -207,7 +217,10 @@ def names(root: int, path: str, most: int) -> list[str]:
 def device(root: int, path: str) -> str:
     """MAJOR:MINOR of a character device; empty for anything else. Raises HostError."""
     with _opened(root, path) as handle:
-        known = os.fstat(handle)
+        try:
+            known = os.fstat(handle)
+        except OSError as error:
+            raise HostError("look at", path, error.errno) from error
     if not stat.S_ISCHR(known.st_mode):
         return ""
     return f"{os.major(known.st_rdev)}:{os.minor(known.st_rdev)}"

@@ -120,6 +120,27 @@ def test_only_a_regular_file_is_opened(
         assert words(devices, "/null").endswith("expected a regular file, got a device")
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_file_that_is_replaced_on_its_server_is_opened_again(
+    root: tuple[int, pathlib.Path], monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """NFS answers ESTALE to a handle of a file that another node has replaced."""
+    handle, folder = root
+    (folder / "etc/nccl.conf").write_text("new")
+    real, stale = namespaces._content, [errno.ESTALE] * times
+
+    def content(opened: int, most: int) -> bytes:
+        if stale:
+            raise OSError(stale.pop(), "")
+        return real(opened, most)
+
+    monkeypatch.setattr(namespaces, "_content", content)
+    if times == 1:
+        assert namespaces.read(handle, "/etc/nccl.conf", 100) == b"new"
+    else:
+        assert "ESTALE" in words(handle, "/etc/nccl.conf")
+
+
 def test_an_absent_file_is_absent(root: tuple[int, pathlib.Path]) -> None:
     handle, _folder = root
     for path, absent in (

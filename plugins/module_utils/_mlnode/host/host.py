@@ -18,7 +18,7 @@ from ..model.errors import HostError, NotMountedError
 from ..model.setting import Value
 from . import folders, mountinfo, places, selinux, system, writing
 from .memory import Memory
-from .programs import Programs
+from .system import Programs
 
 
 class Driver(Protocol):

@@ -27,17 +27,23 @@ notes:
     reason contains the C(grubby) command. This was tested on file trees only, not on such a machine.
   - Recovery entries get the parameters too if GRUB generates its menu from C(GRUB_CMDLINE_LINUX), but they are not
     checked. Entries of other systems, and entries that an administrator wrote by hand, are not checked either.
-  - A parameter is V(unsupported) if GRUB does not start the kernel (a container, a hypervisor, the network,
-    systemd-boot), or if this kernel is built without the required option.
+  - If systemd-boot or a unified kernel image (UKI) started the node, C(bootctl list) names the entries. Their
+    C(options) lines and C(/etc/kernel/cmdline) are edited, and C(kernel-install) makes the images again. An old image
+    stays in the menu until the new one was read back. Entries whose boots are still counted, and images of other
+    makers, are V(unsupported).
+  - A parameter is V(unsupported) if another program starts the kernel (a container, a hypervisor, the network), or if
+    this kernel is built without the required option.
   - In files that are edited in place, parameters stay after their declaration is removed. M(mlnode.tuning.node_revert)
-    restores the files; the running kernel keeps its command line until the next reboot. On the Red Hat family the
-    revert covers the entries of the kernels that were installed then. Kernels installed since keep the parameters.
+    restores the files; the running kernel keeps its command line until the next reboot. On the Red Hat family and
+    with systemd-boot, the revert covers the entries of the kernels that were installed then. Kernels installed since
+    keep the parameters.
   - The kernel reads 2047 characters of its command line and drops the rest silently. A longer line is an error.
   - The kernel starts with every word. A misspelt name that is nearly a known one, and a value that no kernel takes,
     are errors before anything is written. A parameter that the kernel reports as unknown or refused after the boot
     has drifted, with the kernel's line as the reason.
   - On a system that ostree deploys (C(rpm-ostree), C(bootc)) the parameters are read and not written, as ostree makes
-    the entries of the boot loader. They are V(unsupported), with the command to use, until they are in the entry.
+    the entries of the boot loader. They are V(unsupported), with the command to use, until they are in the entry or
+    in a staged deployment.
 seealso:
   - module: mlnode.tuning.thp
   - module: mlnode.tuning.irq_affinity

@@ -21,9 +21,8 @@ FILES = {"irq": "irq/policy", "rps": "rps/cpus"}
 def others(
     host: Host, machine: Topology, topic: str, ports: Sequence[Port], all_files: Sequence[Files]
 ) -> list[owners.Other]:
-    """Lines with other CPUs than the wanted ones, each with its interface. all_files: one for each port."""
-    if topic not in FILES:
-        return []
+    """Lines with other CPUs than the wanted ones, each with its interface. topic: of FILES. all_files: one
+    for each port."""
     words = owners.interface_words(host, owners.of_machine(host))
     return [
         (name, word)

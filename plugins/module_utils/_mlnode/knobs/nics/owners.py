@@ -23,20 +23,6 @@ from ..summary import grouped
 from . import owner_lines
 from .owner_lines import Known, Line, Target, source
 
-__all__ = [
-    "Other",
-    "Target",
-    "Word",
-    "advice",
-    "boot",
-    "interface_words",
-    "lines",
-    "means",
-    "notes",
-    "of_machine",
-    "problems",
-]
-
 T = TypeVar("T")
 
 _UNSURE = "; whether it takes effect here, a plain search does not resolve"

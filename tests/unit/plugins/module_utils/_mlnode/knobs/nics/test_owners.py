@@ -13,7 +13,8 @@ from ansible_collections.mlnode.tuning.tests.unit import cases
 from ansible_collections.mlnode.tuning.tests.unit.faults import in_memory
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.knobs.nics import owners as nics_owners
-from mlnode.knobs.nics.owners import Target, Word
+from mlnode.knobs.nics.owner_lines import Target
+from mlnode.knobs.nics.owners import Word
 
 ETH0 = Target("eth0", "aa:bb:cc:00:00:01", "mlx5_core")
 ETH1 = Target("eth1", "aa:bb:cc:00:00:02", "ice")

@@ -114,8 +114,15 @@ sanity: env-newest ## run ansible-test sanity
 	$(call step,ansible-test sanity)
 	$(in_newest) tools/ansible-test.sh
 
+# A root file system or an image by its path, in place of those of Debian; not from the environment, where other tools
+# have a variable of this name.
+IMAGE :=
+ifneq ($(IMAGE),)
+export IMAGE
+export MLNODE_IMAGE := localhost/mlnode-lab/given:latest
+endif
 .PHONY: molecule
-molecule: env-test ## run the scenarios in containers (SCENARIOS="default bake", ANSIBLE=oldest|test|newest)
+molecule: env-test $(if $(IMAGE),images) ## run the scenarios in containers (SCENARIOS="default bake", IMAGE=PATH, ANSIBLE=oldest|test|newest)
 	$(call steps,$(IN_CONTAINERS),$(alone))
 
 .PHONY: docs
@@ -207,7 +214,7 @@ ANSIBLE = $(or $(PLAYED_$*),test)
 images: env-test
 	$(call step,images of the scenarios)
 	$(in_test) $(alone) tools/container-lab.sh $(TEST)/ansible-playbook $(SCENARIOS:%=--inventory=molecule/%/inventory) \
-	    molecule/shared/images.yml
+	    molecule/shared/$(if $(IMAGE),given,images).yml
 
 molecule-%: env-test
 	$(call step,molecule: $* with the ansible-core of .venv-$(ANSIBLE))

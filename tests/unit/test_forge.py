@@ -5,7 +5,9 @@ release.yml does with a tag is tried in test_release.py."""
 
 from __future__ import annotations
 
+import pathlib
 import re
+import subprocess
 from typing import Any
 
 import pytest
@@ -61,6 +63,23 @@ def test_the_matrix_has_the_oldest_and_the_newest_supported_versions() -> None:
     assert versions["make unit-oldest"][0] == supported[-1]
     assert versions["make pytest"][0] == supported[0]
     assert versions["make unit-node"] == ("none", node)
+
+
+def test_each_distribution_gets_the_packages_of_its_family(tmp_path: pathlib.Path) -> None:
+    (job,) = jobs("distributions.yml").values()
+    (script,) = [step["run"] for step in job["steps"] if "podman build" in step.get("run", "")]
+    (tmp_path / "sudo").write_text("#!/bin/sh\n")
+    (tmp_path / "sudo").chmod(0o755)
+    for family in {row["family"] for row in job["strategy"]["matrix"]["include"]}:
+        (tmp_path / family).mkdir()
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RUNNER_TEMP": str(tmp_path / family)}
+        environment |= {"FAMILY": family, "BASE": "an-image"}
+        subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=environment, check=True)
+
+        base, run = (tmp_path / family / "node/Containerfile").read_text().splitlines()
+        assert base == "FROM an-image"
+        assert {"systemd", "systemd-sysv"} & {*run.split()}, run
+        assert {"python3", "sudo", "kmod"} <= {*run.split()}, run
 
 
 def test_the_site_is_published_from_where_it_is_built() -> None:

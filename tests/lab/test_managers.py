@@ -257,7 +257,8 @@ def test_the_link_file_that_is_named_is_the_one_that_udev_takes(story: Story) ->
     machine.write("/run/probe.py", link_files.SCRIPT.read_text())
     printed = machine.run(f"python3 /run/probe.py {words}", seconds=1200).stdout
     assert link_files.mistakes(files, printed) == []
-    assert link_files.resolved(printed) > 30
+    # Both are renamed, so that most names prove nothing.
+    assert link_files.resolved(printed) > 15
 
 
 def test_each_option_of_this_systemd_is_a_knob_or_is_none_of_ours(story: Story) -> None:

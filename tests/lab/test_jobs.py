@@ -101,9 +101,11 @@ def test_containers_of_a_tuned_node_lack_what_it_declares(story: Story) -> None:
         assert seen.status == 3
         assert seen.names == {"job_sysctl", "job_limit", "job_nccl", "job_shm"}
         assert sorted(check["found"].split()[0] for check in seen.named("job_sysctl")) == sorted(OWN)
-        text = story.machine.run(f"COLUMNS=300 mlnode job --container before-{name}", check=False).stdout
-        remedies = {line.partition(" ")[2].strip() for line in text.splitlines() if line.startswith("do ")}
-        assert remedies == {check["advice"] for check in seen.bad}
+        done = story.machine.run(f"COLUMNS=300 mlnode job --container before-{name}", check=False)
+        remedies = {
+            line.partition(" ")[2].strip() for line in done.stdout.splitlines() if line.startswith("do ")
+        }
+        assert remedies == {check["advice"] for check in seen.bad}, done
 
 
 def test_settings_of_new_containers_wait_for_dockers_restart(story: Story) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.engine import units
 from ansible_collections.mlnode.tuning.plugins.module_utils._mlnode.knobs.nics import owner_lines
 from ansible_collections.mlnode.tuning.tests.system import link_files
 
@@ -174,7 +175,7 @@ class Story:
 
     def is_at_rest(self) -> bool:
         working = "systemctl list-units --state=activating --plain --no-legend 'mlnode*'"
-        return self.machine.out(f"{working}; ls /run/mlnode-nics 2>/dev/null; true") == ""
+        return self.machine.out(f"{working}; ls {units.NIC_FLAG} 2>/dev/null; true") == ""
 
 
 @pytest.fixture(scope="module")

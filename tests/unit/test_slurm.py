@@ -216,6 +216,11 @@ def test_an_epilog_reports_a_node_that_it_could_not_drain(node: Node) -> None:
             (state, "out of service")
             for state in ("DOWN", "DOWN*", "UNKNOWN", "FUTURE", "ERROR", "", "NEWEST")
         ),
+        # Its jobs are still being cleared.
+        *(
+            (f"{state}+COMPLETING", "out of service")
+            for state in ("DOWN", "IDLE*", "UNKNOWN", "DOWN+RESERVED", "NEWEST")
+        ),
         ("IDLE+DYNAMIC_NORM+NEWEST", "out of service"),
     ],
 )

@@ -43,7 +43,7 @@ read_node() {
     # Positive lists, as newer versions add states. `IDLE*`: slurmd does not respond.
     kind="out of service"
     case $state in
-        *+COMPLETING* | ALLOCATED | ALLOCATED+* | MIXED | MIXED+*) kind='jobs' ;;
+        ALLOCATED | ALLOCATED+* | MIXED | MIXED+* | IDLE+COMPLETING* | IDLE+*+COMPLETING*) kind='jobs' ;;
         IDLE | IDLE+*) kind='idle' ;;
     esac
     flags=$state+

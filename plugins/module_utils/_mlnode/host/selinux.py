@@ -16,12 +16,24 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 from ..model.errors import HostError
+from . import system
 
 TOP = "/sys/fs/selinux"
 #: Attributes of this thread (proc_pid_attr(5)), such as the label of the next file that it makes
 _THREAD = "/proc/thread-self/attr"
 #: MATCHPATHCON_NOTRANS of selinux/selinux.h: labels as the kernel has them
 _RAW = 4
+#: Words of matchpathcon(8) for the types of files
+_TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "dir", stat.S_IFLNK: "lnk_file"}
+
+
+def is_on() -> bool:
+    """As is_selinux_enabled(3): false in a container, which sees the node's policy read-only. Raises
+    HostError."""
+    try:
+        return os.path.exists(f"{TOP}/enforce") and not os.statvfs(TOP).f_flag & os.ST_RDONLY
+    except OSError as error:
+        raise HostError("read", TOP, error.errno) from error
 
 
 @contextmanager
@@ -38,7 +50,7 @@ def own_domain(program: str) -> Iterator[None]:
     """Within, a program that this thread starts stays in its domain. A policy lets a program of another
     domain read the usual files only, such as ssh-keygen those with keys. Raises HostError."""
     domain = b""
-    if os.path.exists(f"{TOP}/enforce"):
+    if is_on():
         try:
             with open(f"{_THREAD}/current", "rb") as stream:
                 domain = stream.read().rstrip(b"\n\0")
@@ -73,27 +85,26 @@ def _set(name: str, label: bytes, path: str) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _library() -> Any:
-    """libselinux, or None if SELinux is off. Raises HostError."""
-    if not os.path.exists(f"{TOP}/enforce"):
-        return None
-    try:
-        # Only here: its import takes as long as a short command.
-        import ctypes
+    """libselinux. Raises HostError, and ImportError or MemoryError if there is no ctypes."""
+    # Only here: its import takes as long as a short command.
+    import ctypes
 
+    try:
         library = ctypes.CDLL("libselinux.so.1", use_errno=True)
-        if library.is_selinux_enabled() != 1:  # as in a container, which sees the node's policy read-only
-            return None
         library.set_matchpathcon_flags(_RAW)
-    except (ImportError, MemoryError, OSError, AttributeError) as error:
+    except (OSError, AttributeError) as error:
         raise HostError("load", "libselinux.so.1", None, str(error)) from error
     return library
 
 
 def _expected(path: str, kind: int) -> bytes:
     """The label that the policy has for a path; empty if it has none. Raises HostError."""
-    library = _library()
-    if library is None:
+    if not is_on():
         return b""
+    try:
+        library = _library()
+    except (ImportError, MemoryError):
+        return _told(path, kind)
     import ctypes
 
     label = ctypes.c_char_p()
@@ -105,6 +116,16 @@ def _expected(path: str, kind: int) -> bytes:
     policy_label = label.value or b""
     library.freecon(label)
     return policy_label
+
+
+def _told(path: str, kind: int) -> bytes:
+    """As _expected(), by a program. Before 3.10 Python makes a callback when it imports ctypes, and libffi
+    before 3.4 makes it in a file, which fails if all such folders are mounted noexec. Raises HostError."""
+    done = system.run(["matchpathcon", "-N", "-n", "-m", _TYPES[kind], path], system.USUAL_SECONDS)
+    label = done.out.strip()
+    if done.rc != 0 or not label:
+        raise HostError("find the SELinux label of", path, None, done.err.strip() or f"exit status {done.rc}")
+    return b"" if label == "<<none>>" else label.encode()
 
 
 def label_of(path: str) -> str:

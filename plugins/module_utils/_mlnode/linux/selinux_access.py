@@ -19,7 +19,7 @@ _PERMISSIVE = 1
 def refusal(host: Host, programs: Sequence[str], read: str = "") -> str:
     """Why a service of systemd cannot run the first program, which runs the next one, and so on; read: a file
     that the last one reads. Empty if all is allowed, or SELinux does not enforce. Raises HostError."""
-    if not host.live or host.text(f"{TOP}/enforce").strip() in ("", "0"):
+    if not (host.live and selinux.is_on()) or host.text(f"{TOP}/enforce").strip() in ("", "0"):
         return ""
     domain = host.read("/proc/1/attr/current").rstrip("\n\0")
     for program in programs:
@@ -47,7 +47,7 @@ def _allows(host: Host, source: str, target: str, kind: str, permission: str) ->
     answer = _ask(host, "access", source, target, kind).split()
     path = f"{TOP}/class/{kind}/perms/{permission}"
     try:
-        allowed, flags, bit = int(answer[0], 16), int(answer[5]), int(host.read(path))
+        allowed, flags, bit = int(answer[0], 16), int(answer[5], 16), int(host.read(path))
     except (IndexError, ValueError) as error:
         raise HostError("understand", f"{TOP}/access", None, " ".join(answer)) from error
     return bool(allowed >> (bit - 1) & 1 or flags & _PERMISSIVE)

@@ -69,7 +69,7 @@ def _owned(
         return reading
     machine = hardware.topology(context.host)
     others = link_files.others(context.host, machine, setting.topic, movable, all_files)
-    boot = owners.boot(context.host, others, reading.boot)
+    boot = owners.boot(context.host, others, reading.boot, links=True)
     return _noted(reading._replace(boot=boot), "; ".join(owners.notes(others)))
 
 
@@ -250,7 +250,7 @@ class IrqKind(rules.RuleKind):
         topic = [*key.split("."), "irq"][2]
         files = {"irq": ("irq/",), "rps": ("rps/",)}.get(topic, ())
         lines = owners.lines(host, files)
-        lines += owners.problems(host, owners.of_machine(host)) if files else ()
+        lines += owners.problems(host, owners.of_machine(host), links=True) if files else ()
         return [*(f"/proc/cmdline: irqaffinity={word}" for word in words), *lines]
 
     def option(self, key: str) -> Option:

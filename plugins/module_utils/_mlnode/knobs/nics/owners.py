@@ -85,12 +85,14 @@ Other = Tuple[str, Word]
 
 @dataclass(frozen=True)
 class _Search:
-    """Interface → words, and errors of unreadable files."""
+    """Interface → words, and errors of unreadable files. link_problems: the first of them, in the search of
+    .link files."""
 
     host: Host
     targets: Mapping[str, Known]
     words: dict[str, list[Word]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    link_problems: list[str] = field(default_factory=list)
 
     def add(self, names: Iterable[str], line: Line, owner: str, sure: bool = True) -> None:
         file = owner_lines.file_of(line)
@@ -124,9 +126,10 @@ def interface_words(host: Host, targets: Sequence[Target]) -> Mapping[str, list[
     return _search(host, targets).words
 
 
-def problems(host: Host, targets: Sequence[Target]) -> list[str]:
-    """Unreadable files, which may have more lines than of() returns."""
-    return _search(host, targets).problems
+def problems(host: Host, targets: Sequence[Target], links: bool = False) -> list[str]:
+    """Unreadable files, which may have more lines than interface_words() returns. links: only .link files."""
+    search = _search(host, targets)
+    return search.link_problems if links else search.problems
 
 
 def of_machine(host: Host) -> list[Target]:
@@ -134,14 +137,14 @@ def of_machine(host: Host) -> list[Target]:
     return [Target(nic.name, nic.mac, nic.driver or "") for nic in hardware.topology(host).nics]
 
 
-def boot(host: Host, others: Iterable[Other], otherwise: Boot) -> Boot:
+def boot(host: Host, others: Iterable[Other], otherwise: Boot, links: bool = False) -> Boot:
     """The boot layer of a setting. others: lines with another value: such a program wins when it next raises
-    the interface. An unreadable file may have such a line."""
+    the interface. An unreadable file may have such a line. links: only a .link file can set it."""
     for label, word in others:
         if word.sure:
             source = f"{word.source} ({word.owner})"
             return Boot(Value(text=f"{label}: {word.value}"), source, foreign=True)
-    unread = problems(host, of_machine(host))
+    unread = problems(host, of_machine(host), links)
     return otherwise._replace(value=Value(unreadable=unread[0])) if unread else otherwise
 
 
@@ -179,11 +182,12 @@ def _search(host: Host, targets: Sequence[Target]) -> _Search:
 def _read(host: Host, targets: Sequence[Target]) -> _Search:
     """Lines in the order in which their owners act at boot. A program that nothing starts has none."""
     search = _Search(host, {target.name: owner_lines.known(host, target) for target in targets})
+    _systemd(search, ".link", LINK)
+    search.link_problems.extend(search.problems)
     networkd, manager, scripts = (
         search.tried(lambda unit: _starts(host, unit), f"{name}.service", False)
         for name in (NETWORKD, MANAGER, "network")
     )
-    _systemd(search, ".link", LINK)
     if any(search.tried(host.exists, path, False) for path in _IFUP):
         _ifupdown(search)
     if networkd:

@@ -9,7 +9,7 @@ re-applies the rules at boot and when a NIC appears.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...drivers.dcb import tools
 from ...drivers.roce import registry
@@ -65,14 +65,20 @@ def _others(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list
     return [
         (device.label, word)
         for device in all_files
-        for part in device.parts
+        for file, want in _wants(setting, device.parts)
         for word in words.get(device.label, ())
-        if word.file == f"{_OWNED[setting.group]}/{_file(setting, part)}" and word.value != part.want
+        if word.file == f"{_OWNED[setting.group]}/{file}" and word.value != want
     ]
 
 
-def _file(setting: QosSetting, part: KnobFile) -> str:
-    return part.path.rpartition("/")[2] if setting.group == "global_pause" else setting.group
+def _wants(setting: QosSetting, parts: Sequence[KnobFile]) -> Iterator[tuple[str, str]]:
+    """Files below the group of an owner's line, each with its wanted value."""
+    pause = setting.group == "global_pause"
+    files = [part.path.rpartition("/")[2] if pause else setting.group for part in parts]
+    yield from zip(files, (part.want for part in parts))
+    # The parts omit negotiation that is off now. Switched on, it could bring pause frames back.
+    if pause and parts and setting.text == "off" and "autoneg" not in files:
+        yield "autoneg", "off"
 
 
 def _notes(host: Host, setting: QosSetting, all_files: Sequence[Files]) -> list[str]:

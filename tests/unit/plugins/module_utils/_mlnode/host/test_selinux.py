@@ -15,6 +15,7 @@ import pytest
 from mlnode.host import host as host_module
 from mlnode.host import places, selinux
 from mlnode.host.host import Host
+from mlnode.host.system import Finished
 from mlnode.model.errors import HostError
 
 LABEL = b"system_u:object_r:systemd_unit_file_t:s0"
@@ -46,6 +47,7 @@ def set_next(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
 
 def enable(monkeypatch: pytest.MonkeyPatch, policy: Policy | None) -> None:
+    monkeypatch.setattr(selinux, "is_on", lambda: policy is not None)
     monkeypatch.setattr(selinux, "_library", lambda: policy)
 
 
@@ -149,13 +151,14 @@ def test_a_missing_library_is_an_error_only_where_selinux_is_on(
 ) -> None:
     selinux._library.cache_clear()
     monkeypatch.setattr(selinux, "TOP", str(tmp_path))
-    assert selinux._library() is None
-    selinux._library.cache_clear()
-    (tmp_path / "enforce").write_text("1")
     monkeypatch.setattr("ctypes.CDLL", _missing)
+    with selinux.labelled("/etc/x", stat.S_IFREG):
+        pass
+    (tmp_path / "enforce").write_text("1")
     try:
-        with pytest.raises(HostError, match=r"load libselinux\.so\.1: .*No such file"):
-            selinux._library()
+        words = r"load libselinux\.so\.1: .*No such file"
+        with pytest.raises(HostError, match=words), selinux.labelled("/etc/x", stat.S_IFREG):
+            pytest.fail("the file was made")
     finally:
         selinux._library.cache_clear()
 
@@ -163,3 +166,54 @@ def test_a_missing_library_is_an_error_only_where_selinux_is_on(
 def _missing(name: str, use_errno: bool) -> None:
     assert use_errno
     raise OSError(errno.ENOENT, f"{name}: No such file")
+
+
+def test_a_read_only_policy_is_the_one_of_the_node_around_a_container(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, set_next: list[bytes]
+) -> None:
+    (tmp_path / "enforce").write_text("1")
+    monkeypatch.setattr(selinux, "TOP", str(tmp_path))
+    assert selinux.is_on()
+    status = os.statvfs(tmp_path)
+    words = [*status]
+    words[8] |= os.ST_RDONLY
+    monkeypatch.setattr(os, "statvfs", lambda _path: os.statvfs_result(words))
+    with selinux.own_domain("ssh-keygen"), selinux.labelled("/etc/x", stat.S_IFREG):
+        pass
+    assert set_next == []
+
+
+@pytest.mark.parametrize("missing", [ImportError, MemoryError])
+@pytest.mark.parametrize(
+    ("rc", "out", "label"),
+    [(0, f"{LABEL.decode()}\n", LABEL), (0, "<<none>>\n", b""), (1, "", None), (0, "", None)],
+)
+def test_without_ctypes_a_program_knows_the_label(
+    monkeypatch: pytest.MonkeyPatch,
+    set_next: list[bytes],
+    missing: type[Exception],
+    rc: int,
+    out: str,
+    label: bytes | None,
+) -> None:
+    def lacking() -> None:
+        raise missing("ctypes")
+
+    commands = []
+
+    def run(command: list[str], _seconds: float) -> Finished:
+        commands.append(command)
+        return Finished(rc, out, "no file_contexts\n" if rc else "")
+
+    monkeypatch.setattr(selinux, "is_on", lambda: True)
+    monkeypatch.setattr(selinux, "_library", lacking)
+    monkeypatch.setattr(selinux.system, "run", run)
+    if label is None:
+        words = "label of /etc/x: " + ("no file_contexts" if rc else "exit status 0")
+        with pytest.raises(HostError, match=words), selinux.labelled("/etc/x", stat.S_IFLNK):
+            pytest.fail("the file was made")
+    else:
+        with selinux.labelled("/etc/x", stat.S_IFLNK):
+            pass
+        assert set_next == ([label, b"\n"] if label else [])
+    assert commands == [["matchpathcon", "-N", "-n", "-m", "lnk_file", "/etc/x"]]

@@ -37,6 +37,11 @@ STEPS = [
 BITS = {"execute": 14, "execute_no_trans": 18, "entrypoint": 19, "transition": 2, "read": 2}
 
 
+@pytest.fixture(autouse=True)
+def _on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selinux, "is_on", lambda: True)
+
+
 class Node(Host):
     """A live node with selinuxfs, that answers from a list of what is allowed."""
 
@@ -135,6 +140,7 @@ def test_a_file_that_cannot_be_read_is_unknown(
     node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch, path: str, number: int
 ) -> None:
     monkeypatch.undo()
+    monkeypatch.setattr(selinux, "is_on", lambda: True)
     host = Node(pathlib.Path("/"), STEPS)
     monkeypatch.setattr(selinux, "label_of", LABELS.__getitem__)
 
@@ -155,3 +161,9 @@ def test_a_file_of_selinuxfs_that_cannot_be_opened_is_unknown() -> None:
     host = Node(pathlib.Path("/"), [])
     with pytest.raises(HostError, match="ask /sys/fs/selinux/access: E"):
         selinux_access._ask(host, "access", INIT, LABELS[SHELL], "file")
+
+
+def test_in_a_container_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
+    node = Node(tmp_path, [])
+    monkeypatch.setattr(selinux, "is_on", lambda: False)
+    assert selinux_access.refusal(node, [BINARY]) == ""

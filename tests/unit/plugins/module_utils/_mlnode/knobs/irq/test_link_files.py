@@ -81,6 +81,18 @@ def test_a_file_that_cannot_be_read_makes_the_row_unknown(node: IrqNode, problem
     assert row(node, {**RPS, "rps": None, "xps": "0-3"}).status is not Status.UNKNOWN
 
 
+def test_a_file_of_a_program_without_such_a_line_is_no_matter(node: IrqNode) -> None:
+    """Only root may read profiles of NetworkManager."""
+    profile = "/etc/NetworkManager/system-connections/a.nmconnection"
+    node.put("/sys/fs/cgroup/system.slice/NetworkManager.service/cgroup.procs", "1\n")
+    node.put(profile, "[connection]\ninterface-name=eth2\n")
+    node.unreadable[profile] = errno.EACCES
+    node.forget()
+    for rule in (RULE, RPS):
+        assert (row(node, rule).status, row(node, rule).reason) == (Status.OK, "")
+    assert irq.boot_sources("irq.two", node) == []
+
+
 def test_an_explanation_lists_the_lines(node: IrqNode) -> None:
     put(node, "IRQAffinityPolicy=single | ReceivePacketSteeringCPUMask=0-3")
     assert irq.boot_sources("irq.two", node) == [f"{LINK}:4: eth2 irq/policy single (systemd .link)"]

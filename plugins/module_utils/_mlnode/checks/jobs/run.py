@@ -106,6 +106,8 @@ def _placed(
     last look, only places without such a process count: nobody's processes hide those of others. Raises
     MlnodeError."""
     left = [*processes]
+    places: tuple[Place, ...] = ()
+    placed: list[tuple[Place, Check]] = []
     for _look in range(_LOOKS):
         left = [process for process in left if process.pid not in node.ended]
         places = tuple(gather.places(node, left)) if left else ()

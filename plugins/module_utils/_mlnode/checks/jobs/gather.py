@@ -25,8 +25,8 @@ _Key = Tuple[object, ...]
 
 
 def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
-    """Places of these processes, in the order of their first ones. Notes those that have ended, which are in
-    no place. Raises HostError."""
+    """Places of these processes, in the order of their first ones. Notes those that have ended. A place with
+    one of them, or whose values were to be read through one, is left out. Raises HostError."""
     readings.begin(node.host, processes)
     by_key: dict[_Key, list[JobProcess]] = {}
     for process in processes:
@@ -59,11 +59,11 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     sharers = Counter(_files(process) for process in processes if process.devices)
     made = []
     for group, store, answer, files in zip(groups, stores, passwords, devices):
-        left = [process for process in group if process.pid not in node.ended]
-        if left:
+        through = elsewhere.get(_nets(group[0]))
+        if not any(process and process.pid in node.ended for process in (through, *group)):
             own_defaults = defaults.declared(node.declarations, group[0].job, node.unclear)
             place = Place(
-                processes=tuple(Process(process, environments[process]) for process in left),
+                processes=tuple(Process(process, environments[process]) for process in group),
                 network=networks.get(_nets(group[0]), own),
                 storage=store.unknown or Storage(*store.value),
                 own=_differing(group[0], here),

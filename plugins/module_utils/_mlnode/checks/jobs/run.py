@@ -102,9 +102,12 @@ def _placed(
     node: Node, processes: Sequence[JobProcess]
 ) -> tuple[tuple[Place, ...], list[tuple[Place, Check]], tuple[str, ...]]:
     """Places of the processes that have not ended meanwhile, their checks, and findings about unseen ones.
-    The values of a place are read of its first process, so if one has ended, all is read again. Raises
+    The values of a place are read of its first process, so if one has ended, all is read again. After the
+    last look, only places without such a process count: nobody's processes hide those of others. Raises
     MlnodeError."""
     left = [*processes]
+    places: tuple[Place, ...] = ()
+    placed: list[tuple[Place, Check]] = []
     for _look in range(_LOOKS):
         left = [process for process in left if process.pid not in node.ended]
         places = tuple(gather.places(node, left)) if left else ()
@@ -116,8 +119,12 @@ def _placed(
         ]
         if all(process.pid not in node.ended for process in left):
             return places, placed, ()
-    words = f"{len(left)} processes, as some of them have ended during each of {_LOOKS} looks"
-    return (), [], (words,)
+    whole = [place for place in places if not node.ended & {process.pid for process in place.processes}]
+    unseen = len(left) - sum(len(place.processes) for place in whole)
+    words = f"{unseen} of {len(left)} processes, as some have ended during each of {_LOOKS} looks"
+    firsts = {place.first.pid for place in whole}
+    kept = [(place, check) for place, check in placed if place.first.pid in firsts]
+    return tuple(whole), kept, (words,)
 
 
 def _safely(subject: Part, place: Place, node: Node) -> Iterator[Check]:

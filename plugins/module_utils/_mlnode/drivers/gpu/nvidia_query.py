@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 from ...host.host import Host
 from ...host.system import USUAL_SECONDS
@@ -357,9 +357,9 @@ def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
             raise
         where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
         return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
-    waiting = [f"{name} {state}" for name, state in domain.nodes.items() if state != "READY"]
-    waiting += [f"{link} {state}" for link, state in domain.links.items() if state != "CONNECTED"]
-    ready = sum(state == "READY" for state in domain.nodes.values())
+    waiting = [f"{name} {state}" for name, state in domain.nodes if state != "READY"]
+    waiting += [f"{link} {state}" for link, state in domain.links if state != "CONNECTED"]
+    ready = sum(state == "READY" for _name, state in domain.nodes)
     evidence = f"{domain.state}, {ready} of {len(domain.nodes)} nodes READY"
     evidence += f", and not {listed(waiting, topics.NAMED)}" if waiting else ""
     evidence += "" if channels else f"; no channel is in {_CHANNELS}"
@@ -371,24 +371,25 @@ def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
 
 
 class _Domain(NamedTuple):
-    """state: UP, DEGRADED or DOWN. nodes: address → state of its daemon. links: addresses → connection."""
+    """state: UP, DEGRADED or DOWN. nodes: addresses and states of daemons; several may have one address.
+    links: addresses and states of connections."""
 
     state: str
-    nodes: Mapping[str, str]
-    links: Mapping[str, str]
+    nodes: Sequence[tuple[str, str]]
+    links: Sequence[tuple[str, str]]
 
 
 def _domain(answer: str) -> _Domain:
     """The domain in the output. Raises HostError."""
     try:
         given = json.loads(answer)
-        nodes = {str(node["host"]): str(node["status"]) for node in given["nodes"].values()}
-        links = {
-            f"{node['host']} to {link['host']}": str(link["status"])
+        nodes = [(str(node["host"]), str(node["status"])) for node in given["nodes"].values()]
+        links = [
+            (f"{node['host']} to {link['host']}", str(link["status"]))
             for node in given["nodes"].values()
             if node["status"] == "READY"
             for link in node.get("connections", {}).values()
-        }
+        ]
         if nodes:
             return _Domain(str(given["status"]), nodes, links)
         problem = "it lists no node"

@@ -117,26 +117,26 @@ def _daemon(host: Host, driver: GpuAwake, want: str) -> list[KnobFile]:
 def _boot(setting: Setting, context: Context) -> Boot:
     """The daemon sets `on` by itself, unless configured otherwise; else the agent does."""
     try:
-        starter = _native(context.host)
+        starters = [_native(context.host, driver) for driver in _drivers(context.host)]
     except HostError as error:
         return Boot(Value(unreadable=str(error)))
-    if not starter:
+    is_daemons = all(starters) if setting.want == ON else any(starters)
+    if not starters or not is_daemons:  # a daemon keeps the GPUs of its vendor alone
         return context.boot_by_agent(setting, setting.want)
     # The agent does not wait for the daemon, so which of the two runs last is unknown.
-    return Boot(Value(text=ON), starter, foreign=setting.want != ON)
+    return Boot(Value(text=ON), next(filter(None, starters)), foreign=setting.want != ON)
 
 
-def _native(host: Host) -> str:
+def _native(host: Host, driver: GpuAwake) -> str:
     """The starter, at boot, of a daemon that keeps GPUs awake; empty if none does. Raises HostError."""
-    for driver in _drivers(host):
-        fragment = service_files.fragment(host, driver.DAEMON) if driver.DAEMON else ""
-        if not fragment or services.is_masked(host, fragment):
-            continue
-        commands = systemd_conf.service(host, [driver.DAEMON], "ExecStart")
-        # An empty one takes back those before it: systemd.service(5).
-        if commands and driver.DAEMON_LEAVES not in commands[-1].value.split():
-            return next(services.starters(host, driver.DAEMON), "")
-    return ""
+    fragment = service_files.fragment(host, driver.DAEMON) if driver.DAEMON else ""
+    if not fragment or services.is_masked(host, fragment):
+        return ""
+    commands = systemd_conf.service(host, [driver.DAEMON], "ExecStart")
+    # An empty one takes back those before it: systemd.service(5).
+    if not commands or driver.DAEMON_LEAVES in commands[-1].value.split():
+        return ""
+    return next(services.starters(host, driver.DAEMON), "")
 
 
 class GpuKind(Kind):

@@ -14,6 +14,7 @@ from typing import Mapping, Sequence
 
 from ...host.host import Host
 from ...model import accelerators
+from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from ...topology import hardware
 
@@ -75,10 +76,22 @@ class Conf(NamedTuple):
 
 def path_of(host: Host) -> str:
     """File that jobs on this machine's GPUs read: RCCL has another one than NCCL. Machines with both vendors'
-    GPUs, or none, have NCCL's."""
+    GPUs have NCCL's. Without a visible GPU it is the file with mlnode's blocks: GPUs may be back later."""
     paths = {accelerators.CONFS.get(gpu.vendor, PATH) for gpu in hardware.topology(host).gpus}
+    paths = paths or {path for path in accelerators.CONFS.values() if _has_blocks(host, path)}
     path = paths.pop() if len(paths) == 1 else PATH
-    return PATH if host.link_target(path) in (PATH, PATH.rpartition("/")[2]) else path
+    try:
+        linked = host.link_target(path)
+    except HostError:  # its reader has the same error
+        linked = ""
+    return PATH if linked in (PATH, PATH.rpartition("/")[2]) else path
+
+
+def _has_blocks(host: Host, path: str) -> bool:
+    try:
+        return bool(parse(host.text(path)).blocks)
+    except HostError:
+        return False
 
 
 def home_name(path: str) -> str:

@@ -10,16 +10,17 @@ the layer boot.
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from ...engine import declared, edited_file
 from ...engine.kind import Context, Facts, Info, Kind, Row
 from ...host.host import Host
-from ...model import values
+from ...model import accelerators, values
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from ...model.schema import Checked, Option
 from ...model.setting import Boot, BootFile, Reading, Setting, Severity, Value
+from ...topology import hardware
 from ..qos import files as qos_files
 from . import auto, environment, file, names
 from . import parse as nccl_parse
@@ -194,6 +195,32 @@ def _is_kept(row: Row, context: Context) -> bool:
     return unresolved or bool(reading.refusal) or reading.runtime.unreadable is not None
 
 
+def _content(host: Host, conf: Conf, name: str, variables: Mapping[str, str]) -> bytes | None:
+    """The file with these variables of a declaration; None if nothing is left."""
+    # No other run removes the lines of a manually deleted declaration.
+    gone = [owner for owner in conf.blocks if not host.exists(declared.path_of(owner))]
+    return conf.having(name, variables, gone).encode("utf-8", "surrogateescape") or None
+
+
+def _left(context: Context, name: str, path: str, declared_still: bool) -> list[BootFile]:
+    """Files of other libraries without the declaration's block, which an image or earlier GPUs have left.
+    Raises HostError."""
+    host = context.host
+    if declared_still and not (context.runtime and hardware.topology(host).gpus):
+        return []
+    files = []
+    for other in {*accelerators.CONFS.values()} - {path}:
+        try:
+            conf = file.parse(host.text(other))
+        except HostError:
+            if declared_still:  # its jobs read the other file
+                continue
+            raise
+        if name in conf.blocks and not host.is_link(other):
+            files.append(BootFile(other, _content(host, conf, name, {})))
+    return files
+
+
 #: Variable → severity and reason
 _REASONS: dict[str, tuple[Severity, str]] = {
     "NCCL_IB_HCA": (Severity.HIGH, "jobs use the rails only, never RDMA ports of management or storage"),
@@ -258,10 +285,9 @@ class NcclKind(Kind):
                 return []  # The rows explain why
             raise
         conf = file.parse(text)
+        left = _left(context, name, path, bool(rows))
         if linked or (not rows and name not in conf.blocks):
-            return []
-        # No other run removes the lines of a manually deleted declaration.
-        gone = [owner for owner in conf.blocks if not context.host.exists(declared.path_of(owner))]
+            return left
         variables: dict[str, str] = {}
         for row in rows:
             variable = name_of(row.setting.key)
@@ -270,12 +296,11 @@ class NcclKind(Kind):
                 variables[variable] = row.reading.want or ""
             elif _is_kept(row, context) and kept is not None:
                 variables[variable] = kept.value
-        new = conf.having(name, variables, gone)
-        content = new.encode("utf-8", "surrogateescape") if new else None
         # A foreign file may be closed on purpose; the row then has the remedy.
         whole = not conf.others.strip()
         closed = whole and _is_closed(context.host, path)
-        return [BootFile(path, content, mode=_MODE if closed else None)]
+        content = _content(context.host, conf, name, variables)
+        return [BootFile(path, content, mode=_MODE if closed else None), *left]
 
     def boot_sources(self, key: str, host: Host) -> list[str]:
         """Every line that sets the variable, in order of precedence: a variable in a job's environment

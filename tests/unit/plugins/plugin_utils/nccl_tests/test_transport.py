@@ -77,6 +77,8 @@ ROCE = (
 )
 USING = ("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB", "NET/IB : Using [0]mlx5_0:1/IB")
 ONE = ROCE.replace(" [1]mlx5_1:1/RoCE", "")
+EFA, EXT = "Using network AWS Libfabric\n", "Using network IBext_v8\n"
+BONDS = "NET/IB : Using [0]mlx5_bond_0:1/RoCE [1]mlx5_bond_1:1/RoCE [RO]; OOB bond0:10.0.0.1<0>\n"
 JOINED = ROCE.replace("[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE", "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}")
 PLANES = ROCE.replace("mlx5_0:1/", "mlx5_0:1:0:1/")
 
@@ -99,6 +101,13 @@ PLANES = ROCE.replace("mlx5_0:1/", "mlx5_0:1:0:1/")
          Verdict.PASS, ""),  # a plugin writes several lines for each rank
         ((f"6 {USING[0]}\n2 {USING[1]}\n8 Using network IB\n4 via NET/IB/0/GDRDMA\n",) * 2, "IB",
          Verdict.FAIL, "as many devices"),
+        # seven ranks of each node have a plugin, or its newer version, and one has not
+        ((f"7 {EFA}1 {EFA.replace('AWS Libfabric', 'Socket')}",) * 2, "", Verdict.FAIL,
+         "one network: AWS Libfabric, Socket on a, b"),
+        ((f"7 {EXT}1 {EXT.replace('v8', 'v10')}",) * 2, "IB", Verdict.FAIL, "IBext_v8, IBext_v10 on a, b"),
+        # the last HCA of one rank, bonded ports
+        ((f"7 {BONDS}1 {BONDS[: BONDS.index(' [1]')]}\n8 Using network IB\n",) * 2, "IB", Verdict.FAIL,
+         "as many devices: mlx5_bond_0:1, mlx5_bond_1:1 on a, b; mlx5_bond_0:1 on a, b"),
         # one device for each rank, by its GPU
         ((ONE + ONE.replace("mlx5_0", "mlx5_1"),) * 2, "IB", Verdict.PASS, ""),
         ((ROCE, ROCE.replace("mlx5_1", "mlx5_9")), "IB", Verdict.WARN, "mlx5_9:1 on b"),

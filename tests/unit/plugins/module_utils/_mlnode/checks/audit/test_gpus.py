@@ -266,6 +266,23 @@ def test_the_domain(nvl: GpuMachine, answer: str, verdict: str, found: str) -> N
     assert found in check.found
 
 
+@pytest.mark.parametrize("state", ["UP", "DEGRADED"])
+def test_unavailable_nodes_of_a_domain_are_named(nvl: GpuMachine, state: str) -> None:
+    """A rack. Several daemons may have one address, and the state of the last does not hide the others'."""
+    hosts = {str(number): f"rack7-n{number}" for number in range(1, 19)}
+    members = {
+        number: {"status": "UNAVAILABLE" if number in ("3", "17") else "READY", "host": host}
+        for number, host in hosts.items()
+    }
+    members["4"] = {"status": "UNAVAILABLE", "host": "fd00::4", "version": "580.65.06"}
+    members["18"] = {"status": "READY", "host": "fd00::4", "connections": {}}
+    nvl.imex = json.dumps({"status": state, "nodes": members})
+    check = one(nvl, "imex")
+    assert check.verdict is Verdict.FAIL
+    named = "not rack7-n3 UNAVAILABLE, fd00::4 UNAVAILABLE, rack7-n17 UNAVAILABLE"
+    assert check.found == f"{state}, 15 of 18 nodes READY, and {named}"
+
+
 def test_a_domain_without_a_channel(nvl: GpuMachine) -> None:
     nvl.remove("/dev/nvidia-caps-imex-channels/channel0")
     check = one(nvl, "imex")

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit.job_machine import process
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.jobs import gather, run
+from mlnode.checks.jobs.model import Node, Place
 from mlnode.checks.model import Verdict
 from mlnode.linux import job_processes, jobs
+from mlnode.linux.job_processes import JobProcess
 from mlnode.model.errors import HostError
 
 from .looking import SCOPE, look, named
@@ -22,10 +25,20 @@ from .looking import SCOPE, look, named
 RANKS = (20, 21, 22)
 
 
-def rank(node: Machine, pid: int, memory: str = "4096") -> None:
+def rank(
+    node: Machine, pid: int, memory: str = "4096", net: Mapping[str, int] = MappingProxyType({})
+) -> None:
     variables = [f"RANK={pid - 20}", "WORLD_SIZE=3", "OMP_NUM_THREADS=2"]
     process(
-        node, pid, "python", "/dev/nvidia0", cgroup=SCOPE, environment=variables, memory=memory, root=RANKS[0]
+        node,
+        pid,
+        "python",
+        "/dev/nvidia0",
+        cgroup=SCOPE,
+        environment=variables,
+        memory=memory,
+        root=RANKS[0],
+        namespaces=net,
     )
 
 
@@ -107,6 +120,42 @@ def test_processes_that_end_all_the_time_are_unknown(node: Machine, monkeypatch:
     seen = look(node)
     assert (seen.places, len(looks)) == ((), run._LOOKS)
     assert named(seen, run.PROCESSES).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("when", ["places", "checks"])
+@pytest.mark.parametrize("shared", [True, False], ids=["the node's network", "an own network"])
+def test_processes_that_end_all_the_time_hide_no_others(
+    node: Machine, monkeypatch: pytest.MonkeyPatch, when: str, shared: bool
+) -> None:
+    """Those of another job are judged."""
+    net = {} if shared else {"net": 4026532900}
+    for pid in RANKS:
+        rank(node, pid, net=net)
+    cgroup = "/slurm/uid_0/job_4711/step_0/task_0"
+    for pid in (30, 31):
+        process(node, pid, "trainer", "/dev/nvidia1", cgroup=cgroup, root=30)
+    whole = look(node)
+    ends = iter(RANKS)
+    real = gather.places
+
+    def places(known: Node, processes: Sequence[JobProcess]) -> list[Place]:
+        pid = next(ends)
+        if when == "places":
+            end(node, pid)
+            return real(known, processes)
+        made = real(known, processes)
+        known.ended.add(pid)
+        return made
+
+    monkeypatch.setattr(gather, "places", places)
+    seen = look(node)
+
+    (other,) = seen.places
+    (before,) = (place for place in whole.places if place.first.job == other.first.job)
+    assert [member.pid for member in other.processes] == [30, 31]
+    assert (other.values, other.unknown) == (before.values, before.unknown)
+    assert named(seen, run.PROCESSES).verdict is Verdict.UNKNOWN
+    assert "1 of 3 processes" in named(seen, run.PROCESSES).found
 
 
 @pytest.mark.parametrize("ended", [True, False])

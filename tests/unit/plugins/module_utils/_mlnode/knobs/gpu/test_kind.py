@@ -161,6 +161,20 @@ def test_gpus_of_two_vendors_are_one_row(amd: GpuMachine) -> None:
     assert row(amd).reason == "nvidia-smi is not installed"
 
 
+@pytest.mark.parametrize("agent", [True, False])
+def test_a_daemon_brings_nothing_for_gpus_of_another_vendor(amd: GpuMachine, agent: bool) -> None:
+    amd.put("/proc/driver/nvidia/version", VERSION)
+    amd.add("0000:2b:00.0")
+    amd.modes = {"0000:2b:00.0": "Enabled"}
+    amd.install(DAEMON, text=START)
+    apply(amd)
+    if not agent:
+        amd.remove("/etc/systemd/system/multi-user.target.wants/mlnode-apply.service")
+    on, off = row(amd), row(amd, False)
+    assert on.status is (Status.OK if agent else Status.DRIFTED)
+    assert off.reading.boot.source == f"{WANTS}/{DAEMON}"
+
+
 def test_without_driver_tool_or_mode(node: GpuMachine) -> None:
     node.modes = {FIRST: "[N/A]", SECOND: "[N/A]"}
     found = row(node)

@@ -12,9 +12,10 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.engine import boot_run, engine, revert
+from mlnode.knobs.nccl import jobs
 from mlnode.knobs.nccl.file import PATH
 from mlnode.knobs.nccl.kind import kind as nccl
-from mlnode.model.errors import DeclarationError, RefusedError
+from mlnode.model.errors import DeclarationError, HostError, RefusedError
 from mlnode.model.setting import BOTH_LAYERS, Layer, Severity, Value
 
 from .node import HCAS, apply, block, conf, declare_class, give_addresses, plan, request, roce, row, rows
@@ -106,6 +107,59 @@ def test_the_other_file_cannot_be_read(machine: Machine, number: int) -> None:
     machine.put(RCCL, "NCCL_ALGO=Ring\n")
     machine.unreadable[RCCL] = number
     assert str(row(plan(machine, NCCL_DEBUG="WARN")).status) == "unknown"
+
+
+def test_a_link_that_cannot_be_read_is_unknown(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(machine, "0x1002")
+    real = machine.link_target
+
+    def link_target(path: str) -> str:
+        if path == RCCL:
+            raise HostError("read link", path, errno.EIO)
+        return real(path)
+
+    monkeypatch.setattr(machine, "link_target", link_target)
+    assert jobs.look(machine).lines == ()  # and raises nothing
+    assert str(row(plan(machine, NCCL_DEBUG="WARN")).status) == "unknown"
+
+
+def without_gpu(machine: Machine) -> None:
+    machine.remove("/sys/bus/pci/devices/0000:e1:00.0")
+    machine.forget()
+
+
+def test_gpus_that_are_not_visible_for_a_while_move_no_line(machine: Machine) -> None:
+    gpu(machine, "0x1002")
+    machine.put(PATH, "NCCL_ALGO=Ring\n")
+    apply(machine, NCCL_DEBUG="WARN")
+    without_gpu(machine)
+    again = apply(machine, NCCL_DEBUG="WARN")
+    assert (str(row(again).status), row(again).reading.path) == ("ok", RCCL)
+    assert (machine.text(RCCL), machine.text(PATH)) == (block("NCCL_DEBUG=WARN"), "NCCL_ALGO=Ring\n")
+    apply(machine)
+    assert (machine.exists(RCCL), machine.text(PATH)) == (False, "NCCL_ALGO=Ring\n")
+
+
+def test_the_block_of_an_image_moves_to_the_file_of_the_gpus(machine: Machine) -> None:
+    machine.put(PATH, "NCCL_ALGO=Ring\n")
+    apply(machine, layers=BOOT, NCCL_DEBUG="WARN")
+    gpu(machine, "0x1002")
+    machine.forget()
+    apply(machine, NCCL_DEBUG="WARN")  # the first boot
+    assert (machine.text(RCCL), machine.text(PATH)) == (block("NCCL_DEBUG=WARN"), "NCCL_ALGO=Ring\n")
+    revert.revert(machine)
+    assert (machine.exists(RCCL), machine.text(PATH)) == (False, "NCCL_ALGO=Ring\n")
+
+
+@pytest.mark.parametrize("still", [True, False])
+def test_other_gpus_leave_no_block_behind(machine: Machine, still: bool) -> None:
+    gpu(machine, "0x1002")
+    apply(machine, NCCL_DEBUG="WARN")
+    without_gpu(machine)
+    gpu(machine, "0x10de")
+    machine.forget()
+    apply(machine, **({"NCCL_DEBUG": "INFO"} if still else {}))
+    assert (machine.exists(RCCL), machine.exists(PATH)) == (False, still)
 
 
 def test_gpus_whose_library_reads_this_file(machine: Machine) -> None:

@@ -321,8 +321,17 @@ class Machine(Host):
             stream.write(text + "\n")
 
 
+#: /proc/1/mountinfo of a node with one file system, on a disk
+ROOT_MOUNT = "22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw\n"
+
+
 class Live(Machine):
     """The machine that a program runs on, though its files lie below a folder."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        if not self.exists("/proc/1/mountinfo"):
+            self.put("/proc/1/mountinfo", ROOT_MOUNT)
 
     @property
     def live(self) -> bool:

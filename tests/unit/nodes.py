@@ -16,7 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.faults import Gated
 from ansible_collections.mlnode.tuning.tests.unit.gpu_machine import GpuMachine
 from ansible_collections.mlnode.tuning.tests.unit.grub_machine import GrubMachine
 from ansible_collections.mlnode.tuning.tests.unit.limits_machine import LimitsMachine
-from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, ROOT_MOUNT, Machine
 from ansible_collections.mlnode.tuning.tests.unit.plugins.module_utils._mlnode.knobs.irq.node import (
     IRQS,
     IrqNode,
@@ -190,7 +190,7 @@ def nfs(machine: Machine, number: str, point: str) -> None:
         f"{number.partition(':')[2]} 1 {number} / {point} rw,relatime shared:9 - nfs4 server:/x rw,vers=4.2\n"
     )
     table = "/proc/1/mountinfo"
-    machine.put(table, machine.text(table) + row)
+    machine.put(table, (machine.text(table) or ROOT_MOUNT) + row)
     machine.put(f"/sys/class/bdi/{number}/read_ahead_kb", "128\n")
 
 

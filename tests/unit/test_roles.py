@@ -398,6 +398,6 @@ def test_the_unit_names_the_paths_that_the_library_uses() -> None:
     assert lines.index("ExecStartPre=-+/bin/udevadm settle") < lines.index(f"ExecStart={agent.COMMAND} apply")
     assert f"ConditionDirectoryNotEmpty={FOLDER}" in lines
     # What the unit may write holds everything an apply writes.
-    assert "ReadWritePaths=/etc /run -/boot -/var/lib/os-prober -/sys/fs/cgroup/memory" in lines
+    assert "ReadWritePaths=/etc /run -/boot -/efi -/var/lib/os-prober -/sys/fs/cgroup/memory" in lines
     assert "StateDirectory=mlnode" in lines
     assert ORIGIN.startswith("/var/lib/mlnode/")

@@ -16,7 +16,7 @@ import yaml
 from mlnode.engine import units
 from mlnode.host.places import AGENT_COMMAND, LEASE_AGENT
 
-RULES: dict[str, Any] = yaml.safe_load(pathlib.Path(__file__).with_suffix(".yml").read_text())
+RULES: dict[str, Any] = yaml.safe_load((pathlib.Path(__file__).parent / "selinux_paths.yml").read_text())
 
 #: What systemd and udev may run: init.te and udev.te of the same policy
 PROGRAMS = {"bin_t", "udev_exec_t"}

@@ -63,8 +63,8 @@ _OF_THE_AGENT = (
 
 #: The engine with its four states, the store of the origin and the way back to it, what goes back when it
 #: leaves, the host with its calls and its memory, the folders and files that root writes and their labels,
-#: the answers of devices, the bridge to Ansible, whether boot files are in memory, and causes; options with their
-#: specs and scalars; the agent answers for the next boot and for what waits to be confirmed
+#: the answers of devices, the bridge to Ansible, whether boot files are in memory, and causes; options with
+#: their specs and scalars; the agent answers for the next boot and for what waits to be confirmed
 MOST = 42
 
 

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, twins
 
 #: Machine → look → topics that it does not have, with the reason
-LACKS: dict[str, dict[str, dict[str, str]]] = cases.load(pathlib.Path(__file__).with_suffix(".yml"))
+LACKS: dict[str, dict[str, dict[str, str]]] = cases.load(pathlib.Path(__file__).parent / "twins.yml")
 
 
 @functools.lru_cache(maxsize=None)

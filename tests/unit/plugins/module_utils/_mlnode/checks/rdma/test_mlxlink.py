@@ -210,7 +210,7 @@ def test_soft_roce_is_not_asked(tmp_path: pathlib.Path) -> None:
     machine.put(TOOLS[0], "", 0o755)
     found = bench.look(machine)
     assert machine.asked == []
-    assert found["ber", "node"].found == "no port of an NVIDIA NIC is judged"
+    assert found["ber", "node"].found == "no port is judged that mlxlink knows"
 
 
 @settings(quick, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])

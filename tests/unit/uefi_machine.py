@@ -30,7 +30,7 @@ _LINE = "root=UUID=1111 ro quiet"
 class UefiMachine(GrubMachine):
     """layout: that of kernel-install. default: the entry that is started; empty for the first. spoilt: images
     that lack the words, from now on. bare: those without an initramfs. token: the beginning of their
-    names."""
+    names. failing: a kernel whose image finds no space."""
 
     layout = "bls"
     default = ""
@@ -38,6 +38,7 @@ class UefiMachine(GrubMachine):
     bare = 0
     made = 0
     token = MACHINE_ID
+    failing = ""
 
     @classmethod
     def with_entries(cls, root: str) -> UefiMachine:
@@ -121,8 +122,8 @@ class UefiMachine(GrubMachine):
         self.made += 1
         _add, version, kernel, *initrds = words
         assert all(self.exists(path) for path in (kernel, *initrds)), words
-        if self.broken:
-            self.broken -= 1
+        if self.broken or version == self.failing:
+            self.broken = max(0, self.broken - 1)
             self.put(f"{ESP}/EFI/Linux/{MACHINE_ID}-{version}.efi", "half of an ima")
             return Finished(1, "", "ukify failed: No space left on device\n")
         line = "another line" if self.spoilt else self.text(CMDLINE) or self.text("/usr/lib/kernel/cmdline")

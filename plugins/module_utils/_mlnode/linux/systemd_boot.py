@@ -31,7 +31,7 @@ _ATTRIBUTES = 4
 _LIST = ("bootctl", "list", "--json=short", "--no-pager")
 _INSPECT = ("kernel-install", "inspect", "--json=short")
 _UKI = '"Layout":"uki"'
-_UKI_CONF = ("/etc/kernel/uki.conf", "/run/kernel/uki.conf", "/usr/lib/kernel/uki.conf")
+_UKI_CONF = tuple(f"{place}/kernel/uki.conf" for place in ("/etc", "/run", "/usr/local/lib", "/usr/lib"))
 #: A key in a file, or the name of a certificate for pesign; a tool alone signs nothing (ukify(1))
 _SIGNS = regex(r"(?im)^[ \t]*SecureBoot(?:PrivateKey|CertificateName)[ \t]*=[ \t]*\S")
 #: With it, kernel-install gives a new image a name with a counter, beside the present one
@@ -213,13 +213,21 @@ def make_images(host: Host) -> None:
     if reason:
         raise HostError("write", counted or "the unified kernel images", None, reason)
     for image in images:
-        _make(host, image)
+        if not _is_right(host, image):  # the old one of a run that has failed
+            _make(host, image)
 
 
 def _is_own(host: Host, image: Item) -> bool:
     """False if an image of this name starts another system. Raises HostError."""
     lines = (host.text(_source(host)), host.read(_RUNNING))
     return _starting(image.options) in [_starting(line) for line in lines]
+
+
+def _is_right(host: Host, image: Item) -> bool:
+    """True if an image has the words of the file, and no others but the one that ukify adds."""
+    wanted, words = host.read(_source(host)).split(), image.options.split()
+    added = words[len(wanted) :]
+    return words == wanted + added and all(word.startswith("systemd.machine_id=") for word in added)
 
 
 def _make(host: Host, image: Item) -> None:

@@ -137,6 +137,15 @@ def test_another_system_s_entry_that_is_started_is_named(node: UefiMachine) -> N
     assert "iommu" not in node.read(other)
 
 
+def test_a_rescue_entry_keeps_its_words(node: UefiMachine) -> None:
+    rescue = f"{ESP}/loader/entries/{MACHINE_ID}-0-rescue.conf"
+    text = f"machine-id {MACHINE_ID}\nlinux /x/linux\noptions root=UUID=1111 ro\n"
+    node.put(rescue, text)
+    node.default = ENTRY if node.exists(ENTRY) else IMAGE
+    assert {*statuses(applied(node)).values()} == {"pending_reboot"}
+    assert node.read(rescue) == text
+
+
 def test_an_addon_that_adds_another_value_is_named(images: UefiMachine) -> None:
     addon = f"{IMAGE}.extra.d/50-site.addon.efi"
     images.put(addon, "iommu=off")
@@ -159,6 +168,24 @@ def test_an_image_that_cannot_be_made_again_stays(images: UefiMachine, fault: st
     ]
     assert images.read(CMDLINE) == "root=UUID=1111 ro quiet\n"
     assert images.read(IMAGE).split()[:3] == before.split()[:3]
+
+
+@pytest.mark.parametrize("failing", ["6.1.0", "6.12.0"])
+def test_two_images_or_none(images: UefiMachine, failing: str) -> None:
+    """One cannot be made, now or on the way back: both have the words of before."""
+    older = IMAGE.replace("6.12.0", "6.1.0")
+    images.put(older, images.read(IMAGE))
+    images.put("/boot/vmlinuz-6.1.0", "")
+    images.put("/boot/initrd.img-6.1.0", "")
+    images.default = IMAGE
+    images.failing = failing
+    with pytest.raises(TransactionError, match="No space left"):
+        applied(images)
+    assert images.matching(f"{ESP}/EFI/Linux/*") == sorted([IMAGE, older])
+    assert not [path for path in (IMAGE, older, CMDLINE) if "iommu" in images.read(path)]
+    images.failing = ""
+    assert {*statuses(applied(images)).values()} == {"pending_reboot"}
+    assert all("iommu=pt" in images.read(path) for path in (IMAGE, older))
 
 
 def test_a_killed_run_s_old_image_is_put_back_and_made_again(images: UefiMachine) -> None:

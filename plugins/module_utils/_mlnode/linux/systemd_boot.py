@@ -16,6 +16,8 @@ from ..model import strict_json
 from ..model.errors import HostError, StoreError
 from ..model.record import NamedTuple, regex
 
+#: Beginning of its LoaderInfo; GRUB has one since 2.12 (module bli)
+NAME = "systemd-boot"
 CMDLINE = "/etc/kernel/cmdline"
 #: The file that counts without it; after both, kernel-install takes the running kernel's words
 DEFAULT_CMDLINE = "/usr/lib/kernel/cmdline"
@@ -34,7 +36,7 @@ _UKI = '"Layout":"uki"'
 _UKI_CONF = tuple(f"{place}/kernel/uki.conf" for place in ("/etc", "/run", "/usr/local/lib", "/usr/lib"))
 #: A key in a file, or the name of a certificate for pesign; a tool alone signs nothing (ukify(1))
 _SIGNS = regex(r"(?im)^[ \t]*SecureBoot(?:PrivateKey|CertificateName)[ \t]*=[ \t]*\S")
-#: With it, kernel-install gives a new image a name with a counter, beside the present one
+#: With this file, kernel-install adds a counter to the name of a new image
 _TRIES = "/etc/kernel/tries"
 #: Parameters without which a kernel does not find or start the system; they cannot be declared
 _STARTING = ("root", "rootflags", "rootfstype", "init", "rdinit")
@@ -71,6 +73,11 @@ def started(host: Host) -> tuple[str, str]:
     """Names of the boot loader and of the UKI's stub that started this system, from their EFI variables; each
     empty if there is none. Raises HostError."""
     return _text(host, "LoaderInfo"), _text(host, "StubInfo")
+
+
+def is_started(host: Host) -> bool:
+    """True if systemd-boot started this system. Raises HostError."""
+    return started(host)[0].startswith(NAME)
 
 
 def _text(host: Host, name: str) -> str:
@@ -224,7 +231,7 @@ def _is_own(host: Host, image: Item) -> bool:
 
 
 def _is_right(host: Host, image: Item) -> bool:
-    """True if an image has the words of the file, and no others but the one that ukify adds."""
+    """True if an image has the words of the file, and the number that ukify adds."""
     wanted, words = host.read(_source(host)).split(), image.options.split()
     added = words[len(wanted) :]
     return words == wanted + added and all(word.startswith("systemd.machine_id=") for word in added)

@@ -249,6 +249,8 @@ def _make(host: Host, image: Item) -> None:
         for path in sorted(_alike(host, image) - before):  # under another name, and as good as the default
             host.must_run(("rm", "-f", "--", path), "remove the new image with")
         raise
+    # kernel-install does not: after a power cut, FAT may have the removal and half of the new image.
+    _sync(host, image.path)
     host.must_run(("rm", "-f", "--", kept), "remove the previous image with")
 
 
@@ -278,4 +280,8 @@ def _read_back(host: Host, image: Item, has_initrd: bool) -> None:
 
 def _move(host: Host, path: str, to: str) -> None:
     host.must_run(("mv", "-fT", "--", path, to), f"move {path} with")
-    host.must_run(("sync", "-f", "--", to), "write to the disk with")
+    _sync(host, to)
+
+
+def _sync(host: Host, path: str) -> None:
+    host.must_run(("sync", "-f", "--", path), "write to the disk with")

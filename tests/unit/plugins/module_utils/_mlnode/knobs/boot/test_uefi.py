@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -168,6 +168,21 @@ def test_an_image_that_cannot_be_made_again_stays(images: UefiMachine, fault: st
     ]
     assert images.read(CMDLINE) == "root=UUID=1111 ro quiet\n"
     assert images.read(IMAGE).split()[:3] == before.split()[:3]
+
+
+def test_a_power_cut_finds_an_image(images: UefiMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new image is on the disk before the old one is removed."""
+    commands: list[str] = []
+    usual = images.run
+
+    def run(command: Sequence[str], seconds: float = 60) -> Finished:
+        commands.append(" ".join(command))
+        return usual(command, seconds)
+
+    monkeypatch.setattr(images, "run", run)
+    applied(images)
+    removal = next(at for at, command in enumerate(commands) if command.startswith("rm "))
+    assert commands[removal - 1] == f"sync -f -- {IMAGE}"
 
 
 @pytest.mark.parametrize("failing", ["6.1.0", "6.12.0"])

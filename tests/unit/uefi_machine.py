@@ -22,17 +22,23 @@ _EFIVARS = "/sys/firmware/efi/efivars"
 _INTERFACE = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 SECURE_BOOT = f"{_EFIVARS}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 LOADER_INFO = f"{_EFIVARS}/LoaderInfo-{_INTERFACE}"
+#: Name of a section in an image that has an initramfs
+INITRD = "\n.initrd\0"
 _LINE = "root=UUID=1111 ro quiet"
 
 
 class UefiMachine(GrubMachine):
     """layout: that of kernel-install. default: the entry that is started; empty for the first. spoilt: images
-    that lack the words, from now on."""
+    that lack the words, from now on. bare: those without an initramfs. token: the beginning of their
+    names. failing: a kernel whose image finds no space."""
 
     layout = "bls"
     default = ""
     spoilt = 0
+    bare = 0
     made = 0
+    token = MACHINE_ID
+    failing = ""
 
     @classmethod
     def with_entries(cls, root: str) -> UefiMachine:
@@ -54,7 +60,7 @@ class UefiMachine(GrubMachine):
         machine = cls.with_entries(root)
         machine.layout = "uki"
         machine.remove(ENTRY)
-        machine.put(IMAGE, _LINE)
+        machine.put(IMAGE, f"{_LINE}{INITRD}")
         machine.variable("StubInfo", "systemd-stub 257.13-1~deb13u1")
         machine.boot_entry()
         return machine
@@ -105,7 +111,8 @@ class UefiMachine(GrubMachine):
             {"localAddon": addon.rpartition("EFI/Linux/")[2], "options": self.read(addon)}
             for addon in self.matching(f"{path}.extra.d/*.addon.efi")
         ]
-        return {**_entry("type2", path, self.read(path)), **_tries(path), "addons": addons or None}
+        options = self.read(path).partition("\n")[0]
+        return {**_entry("type2", path, options), **_tries(path), "addons": addons or None}
 
     def _kernel_install(self, words: Sequence[str]) -> Finished:
         if words[0] == "inspect":
@@ -115,14 +122,16 @@ class UefiMachine(GrubMachine):
         self.made += 1
         _add, version, kernel, *initrds = words
         assert all(self.exists(path) for path in (kernel, *initrds)), words
-        if self.broken:
-            self.broken -= 1
+        if self.broken or version == self.failing:
+            self.broken = max(0, self.broken - 1)
             self.put(f"{ESP}/EFI/Linux/{MACHINE_ID}-{version}.efi", "half of an ima")
             return Finished(1, "", "ukify failed: No space left on device\n")
         line = "another line" if self.spoilt else self.text(CMDLINE) or self.text("/usr/lib/kernel/cmdline")
         self.spoilt = max(0, self.spoilt - 1)
         words_of_image = f"{' '.join(line.split())} systemd.machine_id={MACHINE_ID}"
-        self.put(f"{ESP}/EFI/Linux/{MACHINE_ID}-{version}.efi", words_of_image)
+        section = INITRD if initrds and not self.bare else ""
+        self.bare = max(0, self.bare - 1)
+        self.put(f"{ESP}/EFI/Linux/{self.token}-{version}.efi", f"{words_of_image}{section}")
         return Finished(0, "", "")
 
 

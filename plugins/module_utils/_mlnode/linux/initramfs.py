@@ -19,7 +19,7 @@ from typing import Sequence
 from ..host.host import Host
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
-from . import drop_ins, modules_load
+from . import drop_ins, modules_load, systemd_boot
 
 #: Name for findings about them
 NAME = "initramfs"
@@ -58,6 +58,10 @@ _INITRAMFS_TOOLS = Maker("initramfs-tools", "update-initramfs -u -k all")
 
 #: Images of one kernel, in the order of the patterns above
 _OF_KERNEL = ("/boot/initramfs-{0}.img", "/boot/initrd.img-{0}", "/boot/initrd-{0}")
+#: Partitions with entries of systemd-boot, and the line of an entry with an image there
+_PARTITIONS = ("/boot", "/efi", "/boot/efi")
+_ENTRIES = "loader/entries/*.conf"
+_INITRD = regex(r"^[ \t]*initrd[ \t]+(\S+)", re.MULTILINE)
 #: Program that lists the files of an image → command that makes the image again
 _LISTERS = {
     "/usr/bin/lsinitramfs": "update-initramfs -u -k {0}",
@@ -71,18 +75,36 @@ def older_copy(host: Host, release: str, module: str, file: str) -> str:
     """The image of a kernel that loads a module without the present content of a file of modprobe.d, and the
     remedy; empty if there is none. Raises HostError.
     """
-    made = host.changed(file)
     images = [path for path in (name.format(release) for name in _OF_KERNEL) if host.exists(path)]
-    if made is None or not images:
+    images += _of_entries(host, release) if systemd_boot.is_started(host) else ()
+    if host.changed(file) is None or not images:
         return ""
     lister = next((path for path in _LISTERS if host.exists(path)), None)
     if lister is None:
         raise HostError("list", images[0], None, f"neither {' nor '.join(_LISTERS)} is installed")
-    image = images[0]
+    command = _LISTERS[lister].format(release)
+    words = (_older(host, lister, image, module, file, command) for image in dict.fromkeys(images))
+    return next(filter(None, words), "")
+
+
+def _of_entries(host: Host, release: str) -> list[str]:
+    """Images that entries of systemd-boot start with a kernel; Debian's are copies of those in /boot."""
+    entries = {path: folder for folder in _PARTITIONS for path in host.matching(f"{folder}/{_ENTRIES}")}
+    images = [
+        f"{folder}/{name.lstrip('/')}"
+        for path, folder in entries.items()
+        for name in _INITRD.findall(host.read(path))
+        if release in name.split("/")
+    ]
+    return [path for path in images if host.exists(path)]
+
+
+def _older(host: Host, lister: str, image: str, module: str, file: str, command: str) -> str:
+    """As older_copy(), for one image."""
     listed = host.once(f"files of {image}", lambda: _files(host, lister, image), of_files=True)
     if module not in {modules_load.underscored(name.partition(".ko")[0]) for name in listed if ".ko" in name}:
         return ""
-    is_newer, command = made < (host.changed(image) or 0), _LISTERS[lister].format(release)
+    is_newer = (host.changed(file) or 0) < (host.changed(image) or 0)
     if file.rpartition("/")[2] in listed:
         return "" if is_newer else f"{image} loads {module}, and has an older copy: run {command}"
     # dracut leaves /etc out of an image that is not for one host.

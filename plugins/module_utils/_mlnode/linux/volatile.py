@@ -13,7 +13,7 @@ from ..host import mountinfo
 from ..host.host import Host
 from ..host.mountinfo import Mount
 from ..model.errors import HostError
-from ..model.record import regex
+from ..model.record import NamedTuple, regex
 from . import mounts
 
 #: rootfs is the initramfs itself, which is a tmpfs or a ramfs (ramfs-rootfs-initramfs.rst)
@@ -43,27 +43,38 @@ def in_memory(host: Host, path: str) -> str:
     a container, whose files its host manages. Raises HostError if that is unknown."""
     if host.once("container", lambda: mountinfo.container(host)):
         return ""
-    known = _mounts(host)
+    known, own = _mounts(host)
     real = mountinfo.resolved(host, path)
     if not known:
         return ""
-    _refuse_another(host, known, path, real)
+    mount = _carrying(known, real)
+    if mount is not None and mount.kind == "autofs":  # such as systemd's for /efi, unmounted while unused
+        host.exists(real)
+        known, own = _tables(host)
+    _refuse_another(known, own, path, real)
     return _Storage(host, path).of_path(known, real, 0)
 
 
 def is_overlay(host: Host, path: str) -> bool:
     """True if unchanged files of a folder come from an image below. Raises HostError."""
     real = mountinfo.resolved(host, path)
-    mount = _carrying(_mounts(host), real)
+    mount = _carrying(_mounts(host)[0], real)
     return mount is not None and mount.kind in _OVERLAYS
 
 
-def _mounts(host: Host) -> Sequence[Mount]:
-    """All rows; none if a captured tree has no table. Raises HostError."""
-    return host.once("mounts of the system", lambda: _table(host))
+class _Tables(NamedTuple):
+    """The system's mounts, none if a captured tree has no table, and those of this process."""
+
+    known: Sequence[Mount]
+    own: Sequence[Mount]
 
 
-def _table(host: Host) -> Sequence[Mount]:
+def _mounts(host: Host) -> _Tables:
+    """Raises HostError."""
+    return host.once("mounts of the system", lambda: _tables(host))
+
+
+def _tables(host: Host) -> _Tables:
     text = mounts.table(host)
     rows = tuple(mountinfo.parse(text))
     lines = [line for line in text.split("\n") if line]
@@ -71,15 +82,14 @@ def _table(host: Host) -> Sequence[Mount]:
         raise HostError(
             "look at", mounts.SYSTEM, None, "it has lines of another form: its mounts are unknown"
         )
-    return rows
+    return _Tables(rows, tuple(mountinfo.parse(host.text(mountinfo.TABLE))))
 
 
-def _refuse_another(host: Host, known: Sequence[Mount], path: str, real: str) -> None:
+def _refuse_another(known: Sequence[Mount], own: Sequence[Mount], path: str, real: str) -> None:
     """Raises HostError if this process sees another file than the system, as in a sandbox of its service."""
-    own = _carrying(host.once("own mounts", lambda: tuple(mountinfo.parse(host.text(mountinfo.TABLE)))), real)
-    mount = _carrying(known, real)
-    if own and mount and _source(own, real) != _source(mount, real):
-        reason = f"{real} is on {own.source} here ({own.where}), and on {mount.source} for the system"
+    seen, mount = _carrying(own, real), _carrying(known, real)
+    if seen and mount and _source(seen, real) != _source(mount, real):
+        reason = f"{real} is on {seen.source} here ({seen.where}), and on {mount.source} for the system"
         raise HostError("look at", path, None, f"{reason}: run mlnode outside of this mount namespace")
 
 

@@ -48,13 +48,15 @@ def files(host: Host, image: bool = False) -> list[str]:
     image: the root is a tree that a machine will boot from. All its entries count, because the running
     command line is not the tree's.
     """
-    paths = [path for path in host.matching(f"{ENTRIES}/*.conf") if not _RESCUE.search(path)]
-    texts = {path: host.read(path) for path in paths}
+    texts = {path: host.read(path) for path in host.matching(f"{ENTRIES}/*.conf")}
     return [path for path, text in texts.items() if is_own(host, path, text, image)]
 
 
 def is_own(host: Host, path: str, text: str, image: bool = False) -> bool:
-    """True if an entry of this name and text starts a kernel of this system. Raises HostError."""
+    """True if an entry of this name and text starts a kernel of this system, and not to rescue it. Raises
+    HostError."""
+    if _RESCUE.search(path):
+        return False
     if image or not _KERNEL.search(text):
         return bool(_KERNEL.search(text))
     own = host.text(_MACHINE_ID).strip()

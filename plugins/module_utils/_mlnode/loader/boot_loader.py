@@ -22,8 +22,6 @@ _STAGED_WORDS = b"kargs\0"
 _STATUS = "rpm-ostree kargs or ostree admin status"
 #: The kernel reads 2047 characters, which have at most so many words
 _MOST_WORDS = 1024
-#: Beginning of its LoaderInfo; GRUB has one since 2.12 (module bli)
-_SYSTEMD_BOOT = "systemd-boot"
 
 
 class Loader(NamedTuple):
@@ -113,9 +111,9 @@ def _without_grub_menu(host: Host) -> Loader | None:
     program, stub = systemd_boot.started(host)
     if not stub and cmdline.parameter(host.text(cmdline.COMMAND_LINE), "BOOT_IMAGE"):
         return None  # GRUB before 2.12 sets no variable, and another loader may have started it
-    if program.startswith(_SYSTEMD_BOOT) or (stub and not program):
+    if program.startswith(systemd_boot.NAME) or (stub and not program):
         menu = uefi.menu(host)
-        return Loader(menu.entries, "entries", menu.lacks, default=menu.default, name=_SYSTEMD_BOOT)
+        return Loader(menu.entries, "entries", menu.lacks, default=menu.default, name=systemd_boot.NAME)
     if stub:
         reason = f"{program} started a unified kernel image, which may ignore words of {program}"
         return Loader(lacks=reason, name=program)

@@ -76,7 +76,7 @@ def _too_long(settings: Sequence[Setting], node: Node) -> str:
     changes = {boot_parse.name_of(setting): cmdline.wanted(text) for setting, text in texts.items() if text}
     image = cmdline.parameter(node.line.text or "", "BOOT_IMAGE")
     for entry in (entry for entry in node.loader.entries if not entry.by_hand):
-        (line,) = cmdline.merged([entry.line], changes, cmdline.LOADER_QUOTES)
+        (line,) = cmdline.merged([entry.line], changes, entry.quotes)
         length = len(" ".join([*image, line, *(text for text, _where in entry.added)]))
         if length > boot_parse.LONGEST:
             return (

@@ -129,3 +129,26 @@ def test_real_mounts_of_a_kernel(tmp_path: pathlib.Path) -> None:
     assert volatile.in_memory(host, f"{tmp_path}/low/x") == inner
     outer = f"{tmp_path}/all is an overlay that keeps its changes in {tmp_path}/up, and {inner}"
     assert volatile.in_memory(host, f"{tmp_path}/all/x") == outer
+
+
+def test_a_partition_that_is_mounted_when_it_is_used(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As systemd-gpt-auto-generator mounts the EFI system partition, and unmounts it after two minutes."""
+    machine = Machine(str(tmp_path))
+    idle = f"{DISK}30 20 0:30 / /efi rw - autofs systemd-1 rw\n"
+    machine.put("/proc/1/mountinfo", idle)
+    machine.put("/proc/self/mountinfo", idle)
+    entry = "/efi/loader/entries/x.conf"
+    with pytest.raises(HostError, match="kind autofs"):
+        volatile.in_memory(machine, entry)
+    usual = machine.exists
+
+    def exists(path: str) -> bool:
+        if path == entry:
+            for table in ("/proc/1/mountinfo", "/proc/self/mountinfo"):
+                machine.put(table, f"{idle}31 30 8:2 / /efi rw - vfat /dev/sda2 rw\n")
+        return usual(path)
+
+    monkeypatch.setattr(machine, "exists", exists)
+    assert volatile.in_memory(machine, entry) == ""

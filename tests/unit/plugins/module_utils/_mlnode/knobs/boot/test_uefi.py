@@ -8,7 +8,7 @@ import errno
 import json
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -137,6 +137,15 @@ def test_another_system_s_entry_that_is_started_is_named(node: UefiMachine) -> N
     assert "iommu" not in node.read(other)
 
 
+def test_a_rescue_entry_keeps_its_words(node: UefiMachine) -> None:
+    rescue = f"{ESP}/loader/entries/{MACHINE_ID}-0-rescue.conf"
+    text = f"machine-id {MACHINE_ID}\nlinux /x/linux\noptions root=UUID=1111 ro\n"
+    node.put(rescue, text)
+    node.default = ENTRY if node.exists(ENTRY) else IMAGE
+    assert {*statuses(applied(node)).values()} == {"pending_reboot"}
+    assert node.read(rescue) == text
+
+
 def test_an_addon_that_adds_another_value_is_named(images: UefiMachine) -> None:
     addon = f"{IMAGE}.extra.d/50-site.addon.efi"
     images.put(addon, "iommu=off")
@@ -146,9 +155,10 @@ def test_an_addon_that_adds_another_value_is_named(images: UefiMachine) -> None:
     assert row.reading.boot.source == addon
 
 
-@pytest.mark.parametrize("fault", ["broken", "spoilt"])
+@pytest.mark.parametrize("fault", ["broken", "spoilt", "bare"])
 def test_an_image_that_cannot_be_made_again_stays(images: UefiMachine, fault: str) -> None:
-    """broken: kernel-install fails in the middle of the file. spoilt: it makes one without the words."""
+    """broken: kernel-install fails in the middle of the file. spoilt: it makes one without the words. bare:
+    one without an initramfs."""
     before = images.read(IMAGE)
     setattr(images, fault, 1)
     with pytest.raises(TransactionError):
@@ -157,7 +167,40 @@ def test_an_image_that_cannot_be_made_again_stays(images: UefiMachine, fault: st
         f"{MACHINE_ID}-6.12.0.efi"
     ]
     assert images.read(CMDLINE) == "root=UUID=1111 ro quiet\n"
-    assert images.read(IMAGE).split()[:3] == before.split()
+    assert images.read(IMAGE).split()[:3] == before.split()[:3]
+
+
+def test_a_power_cut_finds_an_image(images: UefiMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new image is on the disk before the old one is removed."""
+    commands: list[str] = []
+    usual = images.run
+
+    def run(command: Sequence[str], seconds: float = 60) -> Finished:
+        commands.append(" ".join(command))
+        return usual(command, seconds)
+
+    monkeypatch.setattr(images, "run", run)
+    applied(images)
+    removal = next(at for at, command in enumerate(commands) if command.startswith("rm "))
+    assert commands[removal - 1] == f"sync -f -- {IMAGE}"
+
+
+@pytest.mark.parametrize("failing", ["6.1.0", "6.12.0"])
+def test_two_images_or_none(images: UefiMachine, failing: str) -> None:
+    """One cannot be made, now or on the way back: both have the words of before."""
+    older = IMAGE.replace("6.12.0", "6.1.0")
+    images.put(older, images.read(IMAGE))
+    images.put("/boot/vmlinuz-6.1.0", "")
+    images.put("/boot/initrd.img-6.1.0", "")
+    images.default = IMAGE
+    images.failing = failing
+    with pytest.raises(TransactionError, match="No space left"):
+        applied(images)
+    assert images.matching(f"{ESP}/EFI/Linux/*") == sorted([IMAGE, older])
+    assert not [path for path in (IMAGE, older, CMDLINE) if "iommu" in images.read(path)]
+    images.failing = ""
+    assert {*statuses(applied(images)).values()} == {"pending_reboot"}
+    assert all("iommu=pt" in images.read(path) for path in (IMAGE, older))
 
 
 def test_a_killed_run_s_old_image_is_put_back_and_made_again(images: UefiMachine) -> None:
@@ -193,10 +236,58 @@ def test_a_revert_waits_for_a_counted_image(images: UefiMachine) -> None:
     assert not WORDS & {*line(images)}
 
 
+def test_an_image_under_another_name_goes_again(images: UefiMachine) -> None:
+    """Else the loader might start it, with words that the run has reported as not set."""
+    images.token = "changed"
+    with pytest.raises(TransactionError, match="kernel-install made no image with the words"):
+        applied(images)
+    assert images.matching(f"{ESP}/EFI/Linux/*") == [IMAGE]
+    assert "iommu" not in images.read(IMAGE)
+
+
+def test_an_image_of_another_system_with_the_same_kernel_is_left_alone(images: UefiMachine) -> None:
+    other = f"{ESP}/EFI/Linux/{'f' * 32}-6.12.0.efi"
+    images.put(other, "root=UUID=2222 ro")
+    images.default = IMAGE
+    assert {*statuses(applied(images)).values()} == {"pending_reboot"}
+    assert (images.read(other), images.made) == ("root=UUID=2222 ro", 1)
+
+
 @pytest.mark.parametrize(
     ("path", "text", "words"),
     [
         (SECURE_BOOT, "\6\0\0\0\1", "Secure Boot is on and uki.conf has no SecureBootPrivateKey"),
+        ("/etc/kernel/tries", "3\n", "/etc/kernel/tries exists"),
+        ("/boot/initrd.img-6.12.0", None, "an image without an initramfs"),
+    ],
+)
+def test_a_revert_makes_no_image_that_would_not_start(
+    images: UefiMachine, path: str, text: str | None, words: str
+) -> None:
+    applied(images)
+    images.remove(path) if text is None else images.put(path, text)
+    images.forget()
+    before = images.read(IMAGE)
+    with pytest.raises(TransactionError, match=words):
+        revert(images)
+    assert images.matching(f"{ESP}/EFI/Linux/*") == [IMAGE]
+    assert images.read(IMAGE) == before
+
+
+def test_a_tool_without_a_key_signs_nothing(images: UefiMachine) -> None:
+    images.put(SECURE_BOOT, "\6\0\0\0\1")
+    images.put("/etc/kernel/uki.conf", "[UKI]\nSecureBootSigningTool=sbsign\n")
+    assert {*statuses(applied(images)).values()} == {"unsupported"}
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        (SECURE_BOOT, "\6\0\0\0\1", "Secure Boot is on and uki.conf has no SecureBootPrivateKey"),
+        (CMDLINE, "ro quiet\n", f"starts with root=UUID=1111, and {CMDLINE} has no root="),
+        (CMDLINE, "", f"starts with root=UUID=1111, and {CMDLINE} has no root="),
+        (CMDLINE, "root=UUID=2222 ro\n", f"and {CMDLINE} has root=UUID=2222: correct {CMDLINE}"),
+        ("/etc/kernel/tries", "3\n", "/etc/kernel/tries exists"),
         (CMDLINE, None, f"{CMDLINE} is missing, so kernel-install would take the running words"),
         ("/boot/vmlinuz-6.12.0", None, f"{IMAGE} is not named after an installed kernel"),
     ],

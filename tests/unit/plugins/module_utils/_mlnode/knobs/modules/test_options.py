@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import errno
 import os
 import pathlib
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
+from ansible_collections.mlnode.tuning.tests.unit.uefi_machine import LOADER_INFO
 from mlnode.engine import engine, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
@@ -300,6 +302,31 @@ def test_an_image_that_cannot_be_listed_is_unknown(
     assert (row.status, words in row.reason) == (Status.UNKNOWN, True)
     machine.remove(LISTER)
     assert "lsinitrd is installed" in rows(machine, SHARED)[KEY].reason
+
+
+@pytest.mark.parametrize("folder", ["/boot/efi", "/efi", "/boot"])
+def test_the_copy_that_an_entry_of_systemd_boot_starts_counts_too(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    with_image(machine, monkeypatch, Finished(0, LISTED, ""))
+    applied(machine, SHARED)
+    copy, entry = f"{folder}/a/{RELEASE}/initrd.img-x", f"{folder}/loader/entries/a.conf"
+    machine.put(copy, "")
+    machine.put(entry, f"linux /a/{RELEASE}/linux\ninitrd  /a/{RELEASE}/initrd.img-x\n")
+    os.utime(machine.real(copy), (1, 1))
+    os.utime(machine.real(IMAGE), (LATER, LATER))
+    assert rows(machine, SHARED)[KEY].status is Status.PENDING_REBOOT, "GRUB starts the image"
+    machine.put(LOADER_INFO, "\6\0\0\0" + "\0".join("systemd-boot 257") + "\0")
+    row = rows(machine, SHARED)[KEY]
+    assert row.status is Status.OVERRIDDEN
+    assert f"{copy} loads ib_core, and has an older copy" in row.reason
+    machine.remove(IMAGE)
+    assert rows(machine, SHARED)[KEY].status is Status.OVERRIDDEN
+    machine.unreadable[entry] = errno.EIO
+    assert rows(machine, SHARED)[KEY].status is Status.UNKNOWN
+    machine.unreadable.clear()
+    machine.put(entry, f"linux /a/{RELEASE}/linux\n")
+    assert rows(machine, SHARED)[KEY].status is Status.PENDING_REBOOT, "nothing starts it"
 
 
 def test_dracut_s_image_names_its_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,9 +73,19 @@ def test_an_error_of_a_program_ends_the_child_alone() -> None:
 def test_no_child_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     # A busy machine takes its time to end a process.
     monkeypatch.setattr(child, "_LAST_SECONDS", LONG)
+    started = []
+    leave = child._leave
+
+    def noted(process: child._Child) -> None:
+        started.append(process.pid)
+        leave(process)
+
+    monkeypatch.setattr(child, "_leave", noted)
     child.answers([lambda: 1, stalls], 0.2, LONG)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert started
+    for pid in started:  # other tests may have left children of theirs
+        with pytest.raises(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
 
 _HOLDING = """

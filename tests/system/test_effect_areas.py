@@ -19,14 +19,19 @@ from ansible_collections.mlnode.tuning.tests.system.namespaces import ROOT
 
 pytestmark = [pytest.mark.system, namespaces.needs_root]
 
+#: Files in memory would be lost with a boot, and not be in force.
+tmp_path = namespaces.on_disk
+
 #: Begins a node: its changes stay in the folder $1, and its link carries 200 Mb/s.
 BEGIN = """
-mount -t tmpfs none "$1"
 for place in etc var/lib usr/local run; do
   name=$(echo "$place" | tr / _)
   mkdir "$1/$name" "$1/$name.work"
   mount -t overlay none -o "lowerdir=/$place,upperdir=$1/$name,workdir=$1/$name.work" "/$place"
 done
+# The view of the system, too: files that it sees elsewhere would be unknown.
+cat /proc/self/mountinfo >"$1/mounts.work"
+mount --bind "$1/mounts.work" /proc/1/mountinfo
 ip link set lo up mtu 1500
 tc qdisc add dev lo root tbf rate 200mbit burst 64k limit 1m
 echo ready

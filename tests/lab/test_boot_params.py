@@ -90,7 +90,7 @@ def test_the_role_leaves_a_node_up_on_which_a_job_runs(boot: Machine, collection
     played = declare(boot, collection, ALLOWED, node_reboot=True)
     boot.run("systemctl stop step; rm /root/slurmstepd")
     assert played.status == 0
-    assert "Not rebooted: the node is in use by Slurm job 4711." in played.output
+    assert "Not rebooted: it is in use by Slurm job 4711." in played.output
     assert boot.read(BOOT_ID) == before
     assert {words.partition(":")[0] for words in facts.wrong(boot).values()} == {"pending_reboot"}
 

@@ -55,7 +55,7 @@ def walk(walked, project, installed, addresses):
 def test_every_node_is_looked_at_and_reached(walk):
     assert walk.of("name=iperf3").status == 0
     look = walk.of("preflight")
-    assert not re.search(r"(fail|unknown) +path_mtu", look.output)
+    assert not re.search(r"(fail|unknown) +path_mtu", look.output), look.output
     # A container may not read all processes, which is `unknown`.
     assert look.status == (2 if re.search(r"^\s*unknown: \d", look.output, re.MULTILINE) else 0), look.output
     assert not re.search(r"^\s*fail: \d", look.output, re.MULTILINE), look.output

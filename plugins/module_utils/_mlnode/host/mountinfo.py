@@ -105,8 +105,12 @@ class Mount(NamedTuple):
         return self.point == "/" or path == self.point or path.startswith(f"{self.point}/")
 
     def is_kernels(self, path: str) -> bool:
-        """True if the mount shows the kernel's own file at a path."""
-        home = max((point for point in _HOMES if path == point or path.startswith(f"{point}/")), key=len)
+        """True if the mount shows the kernel's own file at a path. A file system that is not mounted, such as
+        efivarfs, leaves its folder to the one above."""
+        homes = (point for point in _HOMES if path == point or path.startswith(f"{point}/"))
+        return any(self._is_of(home, path) for home in homes)
+
+    def _is_of(self, home: str, path: str) -> bool:
         if self.kind not in _HOMES[home]:
             return False
         if self.kind not in ("proc", "sysfs"):

@@ -131,6 +131,17 @@ def test_what_still_shows_the_kernels_own_file(machine: Machine, row: str) -> No
     assert machine.value(SWAPPINESS).text == "60"
 
 
+def test_a_file_system_that_is_not_mounted_leaves_its_folder_empty(machine: Machine) -> None:
+    """As on a machine without EFI, in a sandbox that hides some other file."""
+    mounted(machine, FAKE)
+    variable = machine.value("/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
+    assert variable.absent
+    assert variable.unreadable is None
+    mounted(machine, FAKE, "41 23 0:40 / /sys/firmware/efi/efivars rw - tmpfs tmpfs rw")
+    fake = machine.value("/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f")
+    assert "is mounted over /sys/firmware/efi/efivars" in (fake.unreadable or "")
+
+
 def test_of_two_mounts_the_one_that_the_kernel_comes_to_counts(machine: Machine) -> None:
     # A fake below, and then the kernel's own folder over it
     mounted(machine, FAKE, "41 22 0:21 /sys/vm /proc/sys/vm rw - proc proc rw")

@@ -69,7 +69,6 @@ class Bnxt(ConfigfsDriver):
     }
     #: One bit, ECT(0), six bits of DSCP, three of priority
     MOST = {_ENABLE: 1, _MARKING: 2, _DSCP: 63, _PRIORITY: 7}
-    FILES = tuple(MOST)
     CONFIG = _CONFIG
     LACK = _NEITHER
     #: hw/bnxt_re/hw_counters.c of the kernel, then of Broadcom's package
@@ -101,7 +100,7 @@ class Bnxt(ConfigfsDriver):
                 return Answer(managed=_OWNED, value=", ".join(sorted(shown)))
             files = {
                 name: [(f"/roce/{device}/{port}/{name}", device) for device, port in nic.ports]
-                for name in self.FILES
+                for name in self.MOST
             }
         else:
             files = _debug(host, nic)

@@ -9,6 +9,7 @@ access creates the folder and removes it afterwards; the values stay with the de
 from __future__ import annotations
 
 import errno
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import Iterator, Mapping
 
@@ -44,20 +45,21 @@ def folder(host: Host, action: str, path: str, top: str, device: str, lack: str)
         host.remove_folder_if_empty(own)
 
 
-class ConfigfsDriver(RoceDriver):
-    """A driver with settings in configfs. MOST: greatest number of each of FILES. LACK: why CONFIG may be
-    missing."""
+class ConfigfsDriver(RoceDriver, ABC):
+    """A driver with settings in configfs. MOST: names below /roce/DEVICE/PORT, each with its greatest number.
+    They stand for files of the folder CONFIG. LACK: why that may be missing."""
 
-    MOST: Mapping[str, int] = {}
-    LACK = ""
+    MOST: Mapping[str, int]
+    CONFIG: str
+    LACK: str
 
+    @abstractmethod
     def get(self, host: Host, own: str, port: str, file: str) -> str:
         """Text of a file, from the device's folder. Raises HostError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def values(self, port: str, file: str, text: str) -> dict[str, str]:
         """Files in the device's folder → what to write for a value, in their order."""
-        raise NotImplementedError
 
     def put(self, host: Host, own: str, port: str, file: str, text: str) -> None:
         """Raises HostError."""
@@ -65,6 +67,7 @@ class ConfigfsDriver(RoceDriver):
             host.write_kernel(f"{own}/{name}", value)
 
     def read(self, host: Host, device: str, port: str, file: str) -> str:
+        """Text of one of the names in MOST. Raises HostError."""
         path = f"/roce/{device}/{port}/{file}"
         with folder(host, "read", path, self.CONFIG, device, self.LACK) as own:
             text = self.get(host, own, port, file)
@@ -73,6 +76,7 @@ class ConfigfsDriver(RoceDriver):
         return text
 
     def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
+        """Raises HostError."""
         action, path = f"write {text!r} to", f"/roce/{device}/{port}/{file}"
         if not (text.isdecimal() and text.isascii() and int(text) <= self.MOST[file]):
             raise HostError(action, path, errno.EINVAL)
@@ -80,6 +84,7 @@ class ConfigfsDriver(RoceDriver):
             self.put(host, own, port, file, text)
 
     def command(self, device: str, port: str, file: str, text: str) -> str:
+        """Equivalent line for a shell."""
         own = f"{self.CONFIG}/{device}"
         each = (f"echo {value} > {own}/{name}" for name, value in self.values(port, file, text).items())
         return " && ".join([f"mkdir -p {own}", *each, f"rmdir {own}"])

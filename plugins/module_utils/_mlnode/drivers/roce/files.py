@@ -6,7 +6,7 @@
     cm-mode          read-only; RoCE v2 or IB/RoCE v1
     traffic-class    overrides the class of all queue pairs, or none
 
-Other files are congestion control, in FILES of the device's driver.
+Other files are congestion control, in configfs for some drivers.
 
 The first two are in configfs (drivers/infiniband/core/cma_configfs.c). The third file reads in another format
 than it is written (mlx5_ib of DOCA and MLNX_OFED).
@@ -22,8 +22,7 @@ from ...host.host import Host
 from ...model.errors import HostError, MissingError, printable
 from ...model.record import regex
 from . import configfs, model, registry
-from .configfs import DEVICES
-from .model import RoceDriver
+from .configfs import DEVICES, ConfigfsDriver
 
 _CONFIG = "/sys/kernel/config/rdma_cm"
 
@@ -35,7 +34,9 @@ _GLOBAL = regex(r"Global tclass=([0-9]{1,3})\s*\Z", re.ASCII)
 #: File here → file in configfs
 _CM = {"cm-tos": "default_roce_tos", "cm-mode": "default_roce_mode"}
 _FILES = (*_CM, "traffic-class")
-_OWN = frozenset(file for driver in registry.DRIVERS.values() for file in driver.FILES)
+_OWN = dict.fromkeys(
+    file for driver in registry.DRIVERS.values() if isinstance(driver, ConfigfsDriver) for file in driver.MOST
+)
 
 _NONE = "none"
 #: Written to clear the class: values from 0 on set it (traffic_class_show)
@@ -81,8 +82,7 @@ def names(host: Host, path: str) -> list[str]:
         return host.names(f"{DEVICES}/{parts[0]}/ports")
     if len(parts) != 2 or not _NAME.match(parts[0]):
         return []
-    own = registry.of_device(host, parts[0]).FILES
-    return [file for file in (*_FILES, *own) if exists(host, f"{path}/{file}")]
+    return [file for file in (*_FILES, *_OWN) if exists(host, f"{path}/{file}")]
 
 
 def exists(host: Host, path: str) -> bool:
@@ -111,22 +111,32 @@ def blocked(host: Host, path: str) -> str:
         return ""
 
 
+def command(host: Host, path: str, text: str) -> str:
+    """Equivalent line for a shell. Raises HostError."""
+    device, port, file = _file("look at", path)
+    if file == "cm-tos":
+        return f"cma_roce_tos -d {device} -p {port} -t {text}"
+    if file == "traffic-class":
+        return f"echo {text} > {DEVICES}/{device}/tc/{port}/traffic_class"
+    return _driver(host, "look at", path, device, file).command(device, port, file, text)
+
+
 # -- details -------------------------------------------------------------------------------
 
 
 def _file(action: str, path: str) -> tuple[str, str, str]:
     parts = [part for part in path.split("/") if part][1:]
     known = len(parts) == 3 and _NAME.match(parts[0]) and _PORT.match(parts[1])
-    if not known or parts[2] not in _OWN.union(_FILES) or parts[0] in (".", ".."):
+    if not known or parts[2] not in (*_FILES, *_OWN) or parts[0] in (".", ".."):
         raise MissingError(action, path, f"{path} does not exist")
     return parts[0], parts[1], parts[2]
 
 
-def _driver(host: Host, action: str, path: str, device: str, file: str) -> RoceDriver:
+def _driver(host: Host, action: str, path: str, device: str, file: str) -> ConfigfsDriver:
     """The device's driver. Raises MissingError if it has no such file here."""
     configfs.must_exist(host, action, path, device)
     driver = registry.of_device(host, device)
-    if file not in driver.FILES:
+    if not isinstance(driver, ConfigfsDriver) or file not in driver.MOST:
         raise MissingError(action, path, f"the driver of {device} has no {file}")
     if not host.exists(driver.CONFIG):
         raise MissingError(action, path, f"there is no {driver.CONFIG}")

@@ -34,7 +34,6 @@ class Irdma(ConfigfsDriver):
         model.TRAFFIC_CLASS: "irdma has no traffic class for all queue pairs: let the programs set theirs",
     }
     MOST = {model.ECN: 1}
-    FILES = tuple(MOST)
     CONFIG = _CONFIG
     LACK = _NO_ECN
     #: hw/irdma/verbs.c, irdma_hw_stat_descs. It has no folder counters/, and none for lost packets of RoCE.

@@ -79,16 +79,13 @@ class RoceDriver:
 
     MODULE: the kernel module that makes RDMA devices; empty if unknown.
     SUPPORTS: option of roce_qos → the interface that sets it; cnp has one entry for each of its parts. LACKS:
-    all others → the reason. QUIET: groups whose change resets no link. FILES: names below /roce/DEVICE/PORT,
-    which stand for files of the folder CONFIG. COUNTERS: one for each set of names.
+    all others → the reason. QUIET: groups whose change resets no link. COUNTERS: one for each set of names.
     """
 
     MODULE: str = ""
     SUPPORTS: Mapping[str, str] = {}
     LACKS: Mapping[str, str] = {}
     QUIET: frozenset[str] = frozenset()
-    FILES: tuple[str, ...] = ()
-    CONFIG: str = ""
     COUNTERS: tuple[Counters, ...] = ()
 
     def pause(self, nic: str) -> str:
@@ -104,18 +101,6 @@ class RoceDriver:
         """A remark on a group that is set; empty if there is none. Raises HostError."""
         del host, nic, group
         return ""
-
-    def read(self, host: Host, device: str, port: str, file: str) -> str:
-        """Text of one of FILES. Raises HostError."""
-        raise NotImplementedError
-
-    def write(self, host: Host, device: str, port: str, file: str, text: str) -> None:
-        """Raises HostError."""
-        raise NotImplementedError
-
-    def command(self, device: str, port: str, file: str, text: str) -> str:
-        """Equivalent line for a shell."""
-        raise NotImplementedError
 
 
 class Unknown(RoceDriver):

@@ -9,7 +9,7 @@ from typing import Any, Iterable, Mapping
 
 from ...drivers.dcb import answers, tools
 from ...drivers.dcb.device import NONE
-from ...drivers.roce import registry
+from ...drivers.roce import files as roce_files
 from ...engine.kind import Row
 from ...host.host import Host
 from ...model.setting import KnobFile
@@ -102,12 +102,7 @@ def _lines(host: Host, parts: list[KnobFile]) -> list[str]:
         own = tools.commands(host, rest[0], rest[1], dict(zip(fields, values)))
         return _dcb(rest[0], rest[1], parts) if own is None else [_line(*words_) for words_ in own]
     if top == "roce":
-        device, port, file = rest
-        if file == "cm-tos":
-            return [_line("cma_roce_tos", "-d", device, "-p", port, "-t", parts[0].want)]
-        if file != "traffic-class":
-            return [registry.of_device(host, device).command(device, port, file, parts[0].want)]
-        return [f"echo {parts[0].want} > /sys/class/infiniband/{device}/tc/{port}/traffic_class"]
+        return [roce_files.command(host, parts[0].path, parts[0].want)]
     return [f"echo {part.want} > {shlex.quote(part.path)}" for part in parts]
 
 

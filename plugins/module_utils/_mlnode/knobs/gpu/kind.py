@@ -86,7 +86,8 @@ def _add(
 ) -> None:
     for address, state in states.items():
         if state.problem:
-            files.problems = [state.problem]
+            files.problems.append(state.problem)
+            return
         elif state.lacks:
             files.notes.append(f"GPU {address} {state.lacks}")
         else:

@@ -45,7 +45,7 @@ def _on(monkeypatch: pytest.MonkeyPatch) -> None:
 class Node(Host):
     """A live node with selinuxfs, that answers from a list of what is allowed."""
 
-    live = True  # type: ignore[assignment]
+    live = True  # type: ignore[assignment]  # of every host here
 
     def __init__(
         self, root: pathlib.Path, allowed: list[tuple[str, str, str, str]], enforce: str = "1"

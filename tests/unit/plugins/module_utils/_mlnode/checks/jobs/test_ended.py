@@ -112,8 +112,8 @@ def test_processes_that_end_all_the_time_are_unknown(node: Machine, monkeypatch:
 
     def places(*given: object) -> object:
         looks.append(1)
-        made = real(*given)  # type: ignore[arg-type]
-        given[0].ended.add([20, 21, 22][len(looks) - 1])  # type: ignore[attr-defined]
+        made = real(*given)  # type: ignore[arg-type]  # handed on
+        given[0].ended.add([20, 21, 22][len(looks) - 1])  # type: ignore[attr-defined]  # a context
         return made
 
     monkeypatch.setattr(gather, "places", places)

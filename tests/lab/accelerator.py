@@ -67,7 +67,7 @@ def boots(tools: Tools, accel: tuple[str, ...], cpu: str, kernel: pathlib.Path, 
         except subprocess.TimeoutExpired:
             process.kill()
             try:
-                process.wait(2)
+                process.wait(20)
             except subprocess.TimeoutExpired:
                 pass  # stuck in the kernel: nothing more can be done, and nothing is to be waited for
             return False

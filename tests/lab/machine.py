@@ -356,7 +356,8 @@ class Machine:
 
     @property
     def ssh_options(self) -> list[str]:
-        """For ssh and for Ansible. One connection serves all commands, until the machine goes down."""
+        """For ssh and for Ansible. One connection serves all commands, until the machine goes down. Times
+        only end a hang: an emulated guest on a busy machine sends its banner after more than ten seconds."""
         options = {
             "ControlMaster": "auto",
             "ControlPath": f"{self.folder}/ssh",
@@ -365,8 +366,8 @@ class Machine:
             "UserKnownHostsFile": "/dev/null",
             "LogLevel": "ERROR",
             "IdentitiesOnly": "yes",
-            "ConnectTimeout": "10",
-            "ServerAliveInterval": "10",
+            "ConnectTimeout": "100",
+            "ServerAliveInterval": "30",
             "BatchMode": "yes",
         }
         words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]

@@ -67,8 +67,10 @@ _GENERATORS = tuple(
 #: Words for each kernel. An emulated CPU forgets all its address translations whenever page tables are
 #: exchanged, and isolation from Meltdown does that at every system call: a third of the time went there.
 #: Security modules are asked at every system call on a file, and systemd compiles a program for BPF at each
-#: boot. Ciphers are not tried out when they are registered. audit=0 is for a test to take away.
-COMMAND_LINE = "console=ttyS0 mitigations=off lsm=capability cryptomgr.notests audit=0"
+#: boot. Ciphers are not tried out when they are registered. audit=0 is for a test to take away. The kernel
+#: panics if its timer is late at the start, as an emulated one is on a busy machine (no_timer_check in
+#: admin-guide/kernel-parameters).
+COMMAND_LINE = "console=ttyS0 mitigations=off lsm=capability cryptomgr.notests no_timer_check audit=0"
 
 _GRUB_CONFIG = """\
 set timeout=0

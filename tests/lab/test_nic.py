@@ -56,10 +56,7 @@ class Story:
 
     def declare(self) -> Played:
         rules = [_rule(driver, self.tried[facts.nic(self.machine, driver)]["asked"]) for driver in DRIVERS]
-        # Emulated, and beside others: that there is an undo is shown in test_confirm.py.
-        return declare(
-            self.collection, self.machine, *rules, allow=["management"], confirm_seconds=CONFIRM_SECONDS
-        )
+        return declare(self.collection, self.machine, *rules, allow=["management"])
 
 
 def _rule(driver: str, knobs: dict[str, str]) -> dict[str, Any]:
@@ -75,6 +72,8 @@ def _rule(driver: str, knobs: dict[str, str]) -> dict[str, Any]:
 
 
 def declare(collection: Collection, machine: Machine, *rules: dict[str, Any], **more: Any) -> Played:
+    # Emulated, and beside others: that there is an undo is shown in test_confirm.py.
+    more.setdefault("confirm_seconds", CONFIRM_SECONDS)
     return collection.task("nic_ethtool", machine, name=NAME, rules=rules, **more)
 
 

@@ -105,9 +105,18 @@ _LOST_TIME = ("hw_therm_slowdown", "hw_power_brake", "sw_therm_slowdown")
 
 _MANAGER = "nvidia-fabricmanager.service"
 _READY = ("Completed", "Success")
-#: Values of the fabric's health; others are unknown here
-_WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_THERE)
-_BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
+#: Elements of the fabric's health with their values; others are unknown here
+_FAULTS = ("access_timeout_recovery", "route_recovery_in_progress", "route_unhealthy")
+_WELL = {
+    "summary Healthy", "bandwidth Full", "incorrect_configuration None", "partition_assigned True",
+    *(f"{fault} False" for fault in _FAULTS),
+}  # fmt: skip
+_BAD = {
+    "summary Unhealthy", "summary Limited Capacity", "bandwidth Degraded",
+    *(f"{fault} True" for fault in _FAULTS),
+}  # fmt: skip
+#: Before driver 530 in other elements
+_LIMITS = (("gpu_power_readings", "current_power_limit"), ("power_readings", "power_limit"))
 _WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _VBIOS = regex(r"[0-9A-Fa-f.]{4,40}\Z", re.ASCII)
 _MIG = ("Enabled", "Disabled")
@@ -204,7 +213,7 @@ def _clocks(gpu: _Seen) -> Check:
     strange += [
         f"{name} {text[:40]!r}"
         for name, text in reasons.items()
-        if text not in ("Active", "Not Active", *nvidia.NOT_THERE)
+        if name not in _USUAL and text not in ("Active", "Not Active", *nvidia.NOT_THERE)
     ]
     if strange and not halved and not cooled:
         return subject.unknown(f"{evidence}: not known here: {', '.join(strange)}")
@@ -245,10 +254,13 @@ def _fabric(host: Host, gpu: _Seen) -> Check:
         return subject.skip("the driver reports no NVSwitch that this GPU registers with")
     # Only a completed registration has a status (nvmlGpuFabricInfo_v3_t).
     evidence = f"{state}, {status}" if state == _READY[0] else state
-    health = {child.tag: (child.text or "").strip() for child in gpu.element.iterfind("fabric/health/*")}
-    deviating = {name: text for name, text in health.items() if text not in _WELL}
-    evidence += "".join(f", {name} {text}" for name, text in deviating.items())
-    bad = any(text in _BAD for text in deviating.values())
+    health = {
+        child.tag: gpu.text(f"fabric/health/{child.tag}") for child in gpu.element.iterfind("fabric/health/*")
+    }
+    each = [f"{name} {text}" for name, text in health.items() if text]
+    deviating = [words for words in each if words not in _WELL]
+    evidence += "".join(f", {words}" for words in deviating)
+    bad = not _BAD.isdisjoint(deviating)
     if state != _READY[0]:
         evidence += _manager(host)
     elif deviating and not bad and status == _READY[1]:
@@ -304,8 +316,11 @@ def _older(gpu: _Seen) -> str:
 
 def _power_cap(gpu: _Seen) -> Check:
     subject = gpu.about(POWER_CAP)
-    cap, default = (gpu.text(f"gpu_power_readings/{name}_power_limit") for name in ("current", "default"))
-    if not cap and not default:
+    for group, name in _LIMITS:
+        cap, default = (gpu.text(f"{group}/{element}") for element in (name, "default_power_limit"))
+        if cap or default:
+            break
+    else:
         return subject.skip("this driver or GPU does not report it")
     watts = [_WATTS.match(text) for text in (cap, default)]
     evidence = f"{cap}; default {default}"

@@ -157,6 +157,25 @@ def test_the_words_of_an_older_driver(node: GpuMachine, name: str, verdict: str,
     assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.FAIL
 
 
+@cases.table
+def test_the_power_cap_of_a_driver_before_530(node: GpuMachine, cap: str, verdict: str, found: str) -> None:
+    elements(node, power_readings__power_limit=cap, power_readings__default_power_limit="400.00 W")
+    elements(node, **dict.fromkeys(_POWER, "N/A"))
+    check = one(node, "gpu_power_cap", f"GPU {SECOND}")
+    assert (str(check.verdict), check.found) == (verdict, found)
+
+
+#: Elements that such a driver lacks
+_POWER = ("gpu_power_readings__current_power_limit", "gpu_power_readings__default_power_limit")
+
+
+def test_a_normal_reason_that_a_driver_no_longer_reports(node: GpuMachine) -> None:
+    elements(node, **{f"{REASON}applications_clocks_setting": "Requested functionality has been deprecated"})
+    assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.PASS
+    elements(node, **{f"{REASON}hw_slowdown": "Requested functionality has been deprecated"})
+    assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.UNKNOWN
+
+
 # -- alike ---------------------------------------------------------------------------------
 
 

@@ -117,6 +117,8 @@ _BAD = {
 }  # fmt: skip
 #: Before driver 530 in other elements
 _LIMITS = (("gpu_power_readings", "current_power_limit"), ("power_readings", "power_limit"))
+#: Any action; other words are errors of the tool (nvmlDeviceGpuRecoveryAction_t)
+_ACTION = regex(r"reset|reboot|drain|recover", re.ASCII | re.IGNORECASE)
 _WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _VBIOS = regex(r"[0-9A-Fa-f.]{4,40}\Z", re.ASCII)
 _MIG = ("Enabled", "Disabled")
@@ -296,7 +298,8 @@ def _recovery(gpu: _Seen) -> Check:
         return replace(subject, **_ROWS).judged(False, evidence, expected="none pending")
     if not action and not any(rows.values()):
         return subject.skip("this driver or GPU does not report it")
-    if good and not {*rows.values()} <= {"Yes", "No", ""}:
+    strange = action not in ("", "None") and not _ACTION.search(action)
+    if rows["failure"] != "Yes" and (strange or not {*rows.values()} <= {"Yes", "No", ""}):
         return subject.unknown(f"{evidence}: not known here")
     return subject.judged(good, evidence, expected="no action, no failure")
 
@@ -307,8 +310,8 @@ def _older(gpu: _Seen) -> str:
         "Reset": gpu.text("gpu_reset_status/reset_required"),
         "Drain and Reset": gpu.text("gpu_reset_status/drain_and_reset_recommended"),
     }
-    asked = next((name for name, text in wanted.items() if text == "Yes"), "")
-    return asked or ("None" if "No" in wanted.values() else "")
+    asked = [name if text == "Yes" else text for name, text in wanted.items() if text not in ("No", "")]
+    return next(iter(asked), "None" if "No" in wanted.values() else "")
 
 
 # -- alike -----------------------------------------------------------------------------------

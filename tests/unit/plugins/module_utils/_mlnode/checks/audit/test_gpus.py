@@ -198,6 +198,8 @@ _NO_VALUE = "Unknown Error"
     ("name", "path"),
     [
         ("gpu_clocks", "clocks_event_reasons/clocks_event_reason_hw_slowdown"),
+        ("gpu_recovery", "gpu_recovery_action"),
+        ("gpu_recovery", "gpu_reset_status/reset_required"),
         ("gpu_recovery", "remapped_rows/remapped_row_failure"),
         ("gpu_recovery", "remapped_rows/remapped_row_pending"),
         ("gpu_power_cap", "gpu_power_readings/current_power_limit"),
@@ -211,6 +213,9 @@ def test_a_value_that_the_driver_did_not_get_is_unknown(
 ) -> None:
     for details in node.details.values():
         assert details is not None
+        if path.startswith("gpu_reset_status/"):
+            del details["gpu_recovery_action"]
+            details["gpu_reset_status/drain_and_reset_recommended"] = "No"
         details[path] = text
     check = one(node, name, "node" if name == "gpu_versions" else f"GPU {SECOND}")
     assert check.verdict is Verdict.UNKNOWN, check.found

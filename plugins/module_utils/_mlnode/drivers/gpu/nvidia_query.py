@@ -117,7 +117,7 @@ _BAD = {
 }  # fmt: skip
 #: Before driver 530 in other elements
 _LIMITS = (("gpu_power_readings", "current_power_limit"), ("power_readings", "power_limit"))
-#: Any action (nvmlDeviceGpuRecoveryAction_t), or an error that names a remedy (nvmlErrorString: `GPU is lost`)
+#: Any action (nvmlDeviceGpuRecoveryAction_t), and errors of a failed GPU (nvmlErrorString: `GPU is lost`)
 _ACTION = regex(r"reset|reboot|drain|recover|lost", re.ASCII | re.IGNORECASE)
 _WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _VBIOS = regex(r"[0-9A-Fa-f.]{4,40}\Z", re.ASCII)

@@ -22,7 +22,8 @@ _AGGREGATION_MANAGER = "SHArP.AggregationManager"
 _SOURCE = "iblinkinfo"
 #: Hostname and device. A factory name has more words, or names the chip (MT4129 ConnectX7)
 _NAMED = regex(
-    r"(?!MT[0-9]{3,6} )(\S{1,64}) ((?!Connect|BlueField|InfiniHost|MT[0-9])\S{0,63}[0-9]\S{0,63})\Z", re.ASCII
+    r"(?!MT[0-9]{3,6} )(\S{1,64}) ((?!Connect|BlueField|InfiniHost|(?:MT)?[0-9])\S{0,63}[0-9]\S{0,63})\Z",
+    re.ASCII,
 )
 #: As dump_service_record() of saquery.c writes it
 _SERVICE = regex(r"\s*ServiceName\.+(\S{1,64})\s*\Z", re.ASCII)

@@ -112,7 +112,7 @@ def test_names_from_the_factory_say_nothing_of_rails(by_rails: Fabric) -> None:
 FACTORY = (
     "MT4129 ConnectX7   Mellanox Technologies", "MT4123 ConnectX6   Mellanox Technologies",
     "MT25408 ConnectX Mellanox Technologies", "ConnectX7 Mellanox Technologies", "MT4115 ConnectX4",
-    "MT41692 BlueField3 integrated ConnectX7", "localhost mlx5_0", "Mellanox ConnectX7",
+    "MT41692 BlueField3 integrated ConnectX7", "localhost mlx5_0", "Mellanox ConnectX7", "Broadcom 57608",
 )  # fmt: skip
 
 

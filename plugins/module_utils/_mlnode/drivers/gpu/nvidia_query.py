@@ -8,7 +8,6 @@ and 590 (nvsmi_device_v13.dtd).
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Iterator, Sequence
@@ -23,14 +22,13 @@ from .. import services as service_files
 from . import nvidia_smi as nvidia
 from . import topics
 from .module import Card
+from .nvidia_imex import IMEX, imex
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
 
 QUERY = (nvidia.TOOL, "-q", "-x")
 _SOURCE = " ".join(QUERY)
-_IMEX = "nvidia-imex-ctl"
-_DOMAIN = (_IMEX, "-N", "-j")
 
 ANSWERING = replace(
     topics.ANSWERING,
@@ -80,12 +78,6 @@ VERSIONS = replace(
     advice="bring all GPUs to one firmware",
     source=_SOURCE,
 )
-IMEX = replace(
-    topics.IMEX,
-    reference="NVIDIA, IMEX Service for NVLink Networks",
-    advice="look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
-    source=" ".join(_DOMAIN),
-)
 #: Topics read with nvidia-smi -q -x
 TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, PARTITION, POWER_CAP, VERSIONS, IMEX)
 
@@ -122,12 +114,10 @@ _ACTION = regex(r"reset|reboot|drain|recover|lost", re.ASCII | re.IGNORECASE)
 _WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _VBIOS = regex(r"[0-9A-Fa-f.]{4,40}\Z", re.ASCII)
 _MIG = ("Enabled", "Disabled")
-_NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
 #: Products with NVLink 5, which connects them by switches only: NVIDIA B200, GB300
 _SWITCHED = regex(r"\bG?B[123]00\b", re.ASCII)
 
-_CHANNELS = "/dev/nvidia-caps-imex-channels"
 _ALL = "every GPU that the driver holds"
 
 
@@ -160,7 +150,7 @@ def checks(host: Host, gpus: Sequence[Card]) -> Iterator[Check]:
         yield from (_clocks(gpu), _fabric(host, gpu), _recovery(gpu), _power_cap(gpu))
     yield from _partition(seen)
     yield _versions(seen)
-    yield _imex(host, seen)
+    yield imex(host, {gpu.text("fabric/clusterUuid") for gpu in seen}, _SOURCE)
 
 
 def _seen(answer: str) -> list[_Seen]:
@@ -357,62 +347,3 @@ def _versions(seen: Sequence[_Seen]) -> Check:
     evidence = "vbios " + ", ".join(f"{name} ({count})" for (_model, name), count in counts.items())
     good = len(counts) == len({model for model, _name in names})
     return VERSIONS.judged(good, evidence, expected="one of each, for each model")
-
-
-# -- memory shared between nodes over NVLink -------------------------------------------------
-
-
-def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
-    uuids = {gpu.text("fabric/clusterUuid") for gpu in seen}
-    uuids = {uuid for uuid in uuids if not _NO_UUID.match(uuid)}
-    if not uuids:
-        return IMEX.skip("no GPU here shares an NVLink domain with other nodes", source=_SOURCE)
-    try:
-        domain = _domain(host.must_run(_DOMAIN, "ask", _SECONDS))
-        channels = host.names(_CHANNELS) if host.exists(_CHANNELS) else []
-    except HostError as error:
-        if not error.absent:
-            raise
-        where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
-        return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
-    waiting = [f"{name} {state}" for name, state in domain.nodes if state != "READY"]
-    waiting += [f"{link} {state}" for link, state in domain.links if state != "CONNECTED"]
-    ready = sum(state == "READY" for _name, state in domain.nodes)
-    evidence = f"{domain.state}, {ready} of {len(domain.nodes)} nodes READY"
-    evidence += f", and not {listed(waiting, topics.NAMED)}" if waiting else ""
-    evidence += "" if channels else f"; no channel is in {_CHANNELS}"
-    is_up = domain.state == "UP" and not waiting
-    no_channel = "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
-    advice = no_channel if is_up else IMEX.advice
-    good = is_up and bool(channels)
-    return IMEX.judged(good, evidence, expected="UP, all nodes READY, and a channel", advice=advice)
-
-
-class _Domain(NamedTuple):
-    """state: UP, DEGRADED or DOWN. nodes: addresses and states of daemons; several may have one address.
-    links: addresses and states of connections."""
-
-    state: str
-    nodes: Sequence[tuple[str, str]]
-    links: Sequence[tuple[str, str]]
-
-
-def _domain(answer: str) -> _Domain:
-    """The domain in the output. Raises HostError."""
-    try:
-        given = json.loads(answer)
-        nodes = [(str(node["host"]), str(node["status"])) for node in given["nodes"].values()]
-        links = [
-            (f"{node['host']} to {link['host']}", str(link["status"]))
-            for node in given["nodes"].values()
-            if node["status"] == "READY"
-            for link in node.get("connections", {}).values()
-        ]
-        if nodes:
-            return _Domain(str(given["status"]), nodes, links)
-        problem = "it lists no node"
-    except ValueError as error:
-        problem = str(error)
-    except (AttributeError, KeyError, TypeError) as error:
-        problem = f"it lacks status or nodes ({error})"
-    raise HostError("understand", _IMEX, None, f"{problem}: {answer[:60]!r}")

@@ -70,7 +70,9 @@ _RULES = (
      "deferred error", _MEMORY),
     (regex(r"\b[1-9][0-9]* (?:new )?correctable hardware errors detected in (?!total)"),
      "correctable error", _CORRECTED),
-    (regex(r"ring \S+ timeout, (?:signaled|but soft recovered)"), "ring timeout", _HANG),
+    (regex(r"ring \S+ timeout, signaled"), "ring timeout", _HANG),
+    # The driver has ended the waves of the job, and the ring goes on (amdgpu_ring_soft_recovery)
+    (regex(r"ring \S+ timeout, but soft recovered"), "ring timeout", _PROGRAM),
     (regex(r"unsuccessful queues preemption|[Qq]ueue preemption time out|qcm fence wait loop timeout"
            r"|MES failed to respond"), "queue preemption failed", _HANG),
     (regex(r"(?:no-retry )?page fault \(src_id"), "page fault", _PROGRAM),

@@ -52,14 +52,20 @@ FABRIC = replace(
 )
 RECOVERY = replace(
     topics.RECOVERY,
-    reference="nvidia-smi(1), GPU Recovery Action and Remapped Rows",
+    reference="nvidia-smi(1), GPU Recovery Action, ECC Errors, Page Retirement and Remapped Rows",
     advice="drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
     source=_SOURCE,
 )
-_ROWS: dict[str, Any] = {
+_REPAIR: dict[str, Any] = {
     "severity": Severity.MEDIUM,
-    "reason": "rows of its memory are remapped at the next reset, and the rest works until then",
+    "reason": "a part of this GPU is repaired at the next reset, and the rest works until then",
 }
+#: Repairs that wait for a reset: rows since A100, pages before; the others in newer drivers
+_PENDING = (
+    "remapped_rows/remapped_row_pending", "retired_pages/pending_retirement",
+    "ecc_errors/channel_repair_pending", "ecc_errors/tpc_repair_pending",
+)  # fmt: skip
+_FAILED = ("remapped_rows/remapped_row_failure", "ecc_errors/unrepairable_memory")
 PARTITION = replace(
     topics.PARTITION,
     reference="nvidia-smi(1), MIG Mode",
@@ -279,17 +285,24 @@ def _manager(host: Host) -> str:
 
 def _recovery(gpu: _Seen) -> Check:
     subject, action = gpu.about(RECOVERY), gpu.text("gpu_recovery_action") or _older(gpu)
-    rows = {name: gpu.text(f"remapped_rows/remapped_row_{name}") for name in ("pending", "failure")}
-    evidence = f"{action or 'no action reported'}; remapped rows: " + ", ".join(
-        f"{name} {text or 'not reported'}" for name, text in rows.items()
+    waits, failed = ({name: gpu.text(name) for name in names} for names in (_PENDING, _FAILED))
+    told = {name.rpartition("/")[2]: text for name, text in {**waits, **failed}.items() if text}
+    evidence = ", ".join(
+        [
+            f"action {action}" if action else "no action reported",
+            *(f"{name} {text}" for name, text in told.items()),
+        ]
     )
-    good = action in ("", "None") and rows["failure"] != "Yes"
-    if good and rows["pending"] == "Yes":
-        return replace(subject, **_ROWS).judged(False, evidence, expected="none pending")
-    if not action and not any(rows.values()):
+    texts = {*told.values()}
+    # An error in the place of an answer: `GPU requires reset`
+    bad = "Yes" in failed.values() or any(map(_ACTION.search, texts))
+    good = action in ("", "None") and not bad
+    if good and "Yes" in waits.values():
+        return replace(subject, **_REPAIR).judged(False, evidence, expected="none pending")
+    if not action and not told:
         return subject.skip("this driver or GPU does not report it")
     strange = action not in ("", "None") and not _ACTION.search(action)
-    if rows["failure"] != "Yes" and (strange or not {*rows.values()} <= {"Yes", "No", ""}):
+    if not bad and (strange or not texts <= {"Yes", "No"}):
         return subject.unknown(f"{evidence}: not known here")
     return subject.judged(good, evidence, expected="no action, no failure")
 

@@ -144,6 +144,15 @@ def test_what_waits_for_a_reset(node: GpuMachine, path: str, text: str, verdict:
     elements(node, **{path: text})
     check = one(node, "gpu_recovery", f"GPU {SECOND}")
     assert (str(check.verdict), str(check.severity)) == (verdict, severity)
+    assert text in check.found
+
+
+def test_pages_of_a_gpu_without_rows_or_an_action(node: GpuMachine) -> None:
+    """As V100 and T4."""
+    for text, verdict in (("No", Verdict.PASS), ("Yes", Verdict.WARN)):
+        node.details[SECOND] = {"product_name": "Tesla V100", "retired_pages/pending_retirement": text}
+        check = one(node, "gpu_recovery", f"GPU {SECOND}")
+        assert (check.verdict, check.found) == (verdict, f"no action reported, pending_retirement {text}")
 
 
 @cases.table
@@ -202,6 +211,9 @@ _NO_VALUE = "Unknown Error"
         ("gpu_recovery", "gpu_reset_status/reset_required"),
         ("gpu_recovery", "remapped_rows/remapped_row_failure"),
         ("gpu_recovery", "remapped_rows/remapped_row_pending"),
+        ("gpu_recovery", "retired_pages/pending_retirement"),
+        ("gpu_recovery", "ecc_errors/channel_repair_pending"),
+        ("gpu_recovery", "ecc_errors/unrepairable_memory"),
         ("gpu_power_cap", "gpu_power_readings/current_power_limit"),
         ("gpu_partition", "mig_mode/current_mig"),
         ("gpu_versions", "vbios_version"),

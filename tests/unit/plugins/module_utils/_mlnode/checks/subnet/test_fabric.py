@@ -256,7 +256,18 @@ def test_a_leaf_with_fewer_nodes_needs_less_way_up(by_rails: Fabric) -> None:
     for number in range(2):
         by_rails.cable("leaf9", f"storage{number} mlx5_9")
         by_rails.cable("leaf9", f"spine{number + 1}")
-    assert by_rails.checks()["uplinks", "subnet"].verdict is Verdict.PASS
+    check = by_rails.checks()["uplinks", "subnet"]
+    assert check.verdict is Verdict.PASS
+    assert "the least up at leaf9: 850 Gb/s down, 850 up (1:1)" in check.found
+
+
+@cases.table
+def test_a_leaf_with_few_uplinks_and_few_nodes(leaves: list[list[int]], worst: list[str], words: str) -> None:
+    checks = leaves_of(*[(down, up) for down, up in leaves]).checks()
+    uplinks = {target: check for (name, target), check in checks.items() if name == "uplinks"}
+    warned = [target for target, check in uplinks.items() if check.verdict is Verdict.WARN]
+    assert warned == worst
+    assert any(words in f"{check.found}; {check.expected}" for check in uplinks.values())
 
 
 def test_a_link_at_half_width_counts_as_half(by_rails: Fabric) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import pathlib
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -97,7 +98,7 @@ class RoceNode(QosNode):
 @dataclass
 class Congestion:
     """Of one bnxt_re device: values that are staged, and those of the hardware. table: DSCP → priority in the
-    firmware. owned: a service profile. rejects: `apply` fails."""
+    firmware. owned: a service profile. plain: an older driver, whose `apply` names no files."""
 
     staged: dict[str, int] = field(
         default_factory=lambda: {
@@ -113,6 +114,7 @@ class Congestion:
     mask: set[str] = field(default_factory=set)
     table: dict[int, int] = field(default_factory=lambda: {26: 3, 48: 7})
     owned: bool = False
+    plain: bool = False
     allowed: frozenset[int] = frozenset({48})
 
     def __post_init__(self) -> None:
@@ -165,7 +167,8 @@ class Congestion:
                 f"cnp prio (cnp_prio)\t\t\t\t\t: {now['cnp_prio']}",
                 f"cnp dscp (cnp_dscp)\t\t\t\t\t: {now['cnp_dscp']}",
             ]
-        return "".join(f"{line}\n" for line in lines)
+        text = "".join(f"{line}\n" for line in lines)
+        return re.sub(r" \(\w+\)", "", text) if self.plain else text
 
 
 class BnxtNode(RoceNode):

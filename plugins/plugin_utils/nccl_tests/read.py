@@ -72,6 +72,7 @@ def read(stdout: str, content: str | None, path: str) -> Reading:
     content: of the file `path` that was requested with -J, and had to be a new one; None if the file is
     missing.
     """
+    stdout = _unlabelled(stdout)
     written = re.findall(r"^# Writing JSON output to (.*)$", stdout, re.MULTILINE)
     if written and written != [path]:
         others = strict_json.shown(", ".join(written))
@@ -79,6 +80,19 @@ def read(stdout: str, content: str | None, path: str) -> Reading:
     reading = _table(stdout) if content is None and not written else _json(content, path)
     _consistent(reading)
     return reading
+
+
+#: Process of a line: mpirun --tag-output of Open MPI 4 and 5 (`[1,0]<stdout>:`, `[prterun-a@1,0]<stdout>: `)
+#: and srun --label (`0: `, with blanks or zeros before it)
+_LABEL = re.compile(r"(?:\[[^][\n]{0,200}[0-9],[0-9]+\]<std(?:out|err)>:| *[0-9]{1,7}:(?= |$)) ?")
+
+
+def _unlabelled(stdout: str) -> str:
+    """The text without the launcher's label, if every line has one."""
+    lines = [line for line in stdout.split("\n") if line.strip()]
+    if not all(map(_LABEL.match, lines)):
+        return stdout
+    return "\n".join(_LABEL.sub("", line, count=1) for line in lines)
 
 
 # -- JSON -----------------------------------------------------------------------------------------

@@ -26,6 +26,9 @@ _NETWORK = re.compile(r"\bUsing network ([^\n]+)")
 _DEVICES = re.compile(r"\bNET/[^:\n]{1,40}: Using ([^;\n]*)")
 _DEVICE = re.compile(r"([\w.-]+:[0-9]+)[0-9:]*/(?:IB|RoCE)\b", re.ASCII)
 _LOCAL = re.compile(r"\bvia (P2P/MNNVL|P2P|SHM|direct shared memory)\b")
+#: Network → another name of it. HPC-X's plugin calls itself IBext_v8 and the like once it starts, and NCCL
+#: copies interfaces of older versions before that. aws-ofi-nccl has the shorter name since 1.16.
+_ALSO = {"IB": "NCCL RDMA Plugin", "AWS Libfabric": "Libfabric"}
 #: From NCCL 2.30 on. With NCCL_IGNORE_NET_MISMATCH=1, which is its default, it goes on with what all have.
 _MIXED = re.compile(r"Detected mixed local Net device counts[^\n]*")
 
@@ -89,7 +92,7 @@ def _among(known: Mapping[str, Seen], expected: str) -> tuple[Verdict, str]:
     other: dict[str, list[str]] = {}
     for name, node in known.items():
         for net in node.nets:
-            if not net.startswith(expected):
+            if not net.startswith((expected, _ALSO.get(expected, expected))):
                 other.setdefault(net, []).append(name)
     if other:
         parts = [f"NET/{net} on {few(names)}" for net, names in other.items()]

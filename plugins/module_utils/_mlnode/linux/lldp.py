@@ -14,7 +14,8 @@ from ..model.record import NamedTuple
 TOOL = "lldpctl"
 #: JSON format with the same keys for any number of neighbours (lldpcli(8))
 QUERY = (TOOL, "-f", "json0")
-
+#: Action of the error of lldpctl itself, such as for a daemon that does not run
+ASK = "ask"
 
 #: Capabilities of switches (display.c); a host has Station, or nothing
 _FORWARDS = ("Bridge", "Router")
@@ -40,7 +41,7 @@ class Neighbour(NamedTuple):
 
 def neighbours(host: Host) -> Mapping[str, Neighbour]:
     """Name of an interface → its neighbour: a switch rather than a host. Raises HostError."""
-    return host.once("lldp", lambda: _parse(host.must_run(QUERY, "ask")))
+    return host.once("lldp", lambda: _parse(host.must_run(QUERY, ASK)))
 
 
 def _parse(text: str) -> dict[str, Neighbour]:

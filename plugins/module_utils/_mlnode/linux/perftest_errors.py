@@ -86,8 +86,8 @@ _FULL = (
 OF_CUDA = (
     _FULL,
     (regex(r"Unsupported memory type|unrecognized option '--use_cuda.*"), WITHOUT_CUDA),
+    (regex(r"DMA-BUF is not supported on this GPU|cuMemGetHandleForAddressRange error.*"), _NO_DMABUF),
     (regex(r"Failed to load CUDA library.*|cu[A-Z]\w+(?:\(.{0,8}\))? (?:returned|error).*"), _DRIVER),
-    (regex(r"DMA-BUF is not supported on this GPU"), _NO_DMABUF),
     (regex(r"There are no available device\(s\) that support CUDA|No such device ID.*"), _DRIVER),
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _PEER_MEMORY),
 )
@@ -98,7 +98,7 @@ OF_ROCM = (
     (regex(r"hip\w+\(\) returned [0-9]+|hipMalloc error=.*|Couldn't initialize ROCm device"), _ROCM_DRIVER),
     (regex(r"Requested ROCm device .*"), _ROCM_DRIVER),
     (
-        regex(r"could not open kernel conf file.*|failed to export dmabuf.*|Failed to init memory"),
+        regex(r"could not (?:open kernel|verify dmabuf).*|failed to export dmabuf.*|Failed to init memory"),
         _NO_DMABUF,
     ),
     (regex(r"Couldn't allocate MR|[Ff]ailed to create (?:MR|mr)"), _ROCM_PEER_MEMORY),

@@ -78,7 +78,6 @@ def _reasons(host: Host, name: str, now: Mapping[str, int | None]) -> Iterator[_
 
     if now["disable_ipv6"]:
         yield reason("disable_ipv6", "IPv6 is off on this interface", 0)
-        return
     if now["addr_gen_mode"] == 1:  # in6_addr_gen_mode: IN6_ADDR_GEN_MODE_NONE
         yield reason("addr_gen_mode", "without a link-local address no router is asked, only awaited", 0)
     owner = networkd.advertisements(host, name)

@@ -8,6 +8,7 @@ rail.
 
 from __future__ import annotations
 
+from ...drivers import services
 from ...host.host import Host
 from ...linux import lldp
 from ...model.errors import HostError, listed
@@ -19,6 +20,7 @@ from .ports import ETHERNET
 
 NAMES = ("switch_port",)
 _NAMED = 4
+_DAEMON = "lldpd.service"
 _SUBJECT = Subject(*NAMES, source=" ".join(lldp.QUERY))
 
 
@@ -30,7 +32,10 @@ def checks(host: Host, topology: Topology, expect: Expectations) -> list[Check]:
     try:
         neighbours = lldp.neighbours(host)
     except HostError as error:
-        return [_SUBJECT.skip(f"{lldp.TOOL} is not installed" if error.absent else str(error))]
+        if error.absent:
+            return [_SUBJECT.skip(f"{lldp.TOOL} is not installed")]
+        stopped = error.action == lldp.ASK and not services.is_running(host, _DAEMON)
+        return [(_SUBJECT.skip if stopped or not host.live else _SUBJECT.unknown)(str(error))]
     return [_port(port, neighbours.get(interface)) for port, interface in interfaces.items()]
 
 

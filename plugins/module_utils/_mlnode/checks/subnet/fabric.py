@@ -20,9 +20,13 @@ AGGREGATION_NODE = "Mellanox Technologies Aggregation Node"
 _AGGREGATION_MANAGER = "SHArP.AggregationManager"
 
 _SOURCE = "iblinkinfo"
-#: Hostname and device. A factory name has more words, or names the chip (MT4129 ConnectX7)
+#: Hostname and device: HCA-1 of old scripts, or a name of the kernel, of rdma_rename or of the site, such as
+#: mlx5_0, ibp193s0, roceP1p3s0 and rail0. A factory name has more words, or ends with a chip: Intel E810,
+#: Broadcom 57608, ConnectX7. A short word with three digits and more may be a chip as well (bcm57608)
 _NAMED = regex(
-    r"(?!MT[0-9]{3,6} )(\S{1,64}) ((?!Connect|BlueField|InfiniHost|MT[0-9])\S{0,63}[0-9]\S{0,63})\Z", re.ASCII
+    r"(?!MT[0-9]{3,6} )(\S{1,64}) (HCA-?[0-9]{1,3}"
+    r"|(?!connectx|bluefield|infinihost|[a-z]{1,4}-?[0-9]{3,}[a-z]?\Z)[a-z]{2}\S{0,60}[0-9]\S{0,60})\Z",
+    re.ASCII,
 )
 #: As dump_service_record() of saquery.c writes it
 _SERVICE = regex(r"\s*ServiceName\.+(\S{1,64})\s*\Z", re.ASCII)

@@ -257,8 +257,14 @@ _UNANSWERED = regex(
 )
 
 
-#: About a number that the report has as `undefined (32)`
-_UNDEFINED = regex(r"ibwarn: \[[0-9]+\] mad_dump_linkwidth: bad width [0-9]+\Z", re.ASCII)
+#: About a number that the report has as `undefined (32)`, and a second answer of a port, which the scan knows
+#: by then (libibnetdisc/ibnetdisc.c: add_to_portguid_hash)
+_HARMLESS = regex(
+    r"ibwarn: \[[0-9]+\] mad_dump_linkwidth: bad width [0-9]+\Z"
+    r"|\S{0,200}ibnetdisc\.c:[0-9]{1,6}; (?:Duplicate (?:Node: Node|Port: Port) with guid 0x[0-9a-f]{1,16} "
+    r"|Error Occurred when trying to insert new (?:node|port) guid 0x[0-9a-f]{1,16} to DB\Z)",
+    re.ASCII,
+)
 
 
 def unanswered(tool: str, err: str) -> list[Unanswered]:
@@ -269,7 +275,7 @@ def unanswered(tool: str, err: str) -> list[Unanswered]:
     queries = []
     for line in filter(None, map(str.strip, err.split("\n"))):
         match = _UNANSWERED.match(line)
-        if match is None and _UNDEFINED.match(line):
+        if match is None and _HARMLESS.match(line):
             continue
         if match is None:
             raise SubnetError(f"{tool} could not look at all of it: {line[-300:]}")

@@ -36,6 +36,9 @@ USUAL, NEVER = 2.0, 4.0
 #: Least share of the others' bandwidth, as for the traffic of uplinks (balance.LEAST): routing differs by a
 #: fifth as well
 LEAST = 0.8
+#: As LEAST, for a leaf whose ratio is good because it has fewer nodes as well: one for storage may be built
+#: with half of the others' cables
+HALF = 0.5
 #: Several leaves that are alike count as damage up to this share of all; more of them are another kind by
 #: design, such as a storage block
 FEW = 0.25
@@ -134,16 +137,37 @@ def uplinks(leaves: Sequence[Leaf], subject: Subject, intended: float | None = N
             checks.append(subject.unknown(evidence, target=leaf.name, advice=_UNREAD_ADVICE))
     ratios = sorted({leaf.ratio for leaf in known})
     evidence = f"leaves: {len(leaves)}, down to up {listed([f'{ratio:g}:1' for ratio in ratios], _NAMED)}"
-    if len(ratios) > 1:
-        worst = max(known, key=lambda leaf: leaf.ratio)
-        evidence += f", the highest at {worst.name}: {worst}"
-        if checks and all(check.target != worst.name for check in checks):
-            checks.append(subject.skip(evidence))
+    worst = _worst(known)
+    evidence += "".join(f", {words}" for words in worst.values())
+    if checks and worst.keys() - {check.target for check in checks}:
+        checks.append(subject.skip(evidence))
     return checks or [subject.judged(True, evidence, expected=_limit(intended)[1])]
 
 
+def _worst(leaves: Sequence[Leaf]) -> dict[str, str]:
+    """Name of the leaf with the highest ratio, and of one with fewer uplinks → words; none if alike."""
+    worst = {}
+    least = min(leaves, key=lambda leaf: leaf.gbits_up, default=None)
+    if least and least.gbits_up < LEAST * statistics.median(leaf.gbits_up for leaf in leaves):
+        worst[least.name] = f"the least up at {least.name}: {least}"
+    highest = max(leaves, key=lambda leaf: leaf.ratio, default=None)
+    if highest and any(leaf.ratio != highest.ratio for leaf in leaves):
+        worst[highest.name] = f"the highest at {highest.name}: {highest}"
+    return worst
+
+
+def _few_up(leaves: Sequence[Leaf]) -> dict[str, str]:
+    """Expected bandwidth up of a few leaves with less than HALF of the others' (median), as text."""
+    expected = {}
+    for leaf in leaves:
+        up = statistics.median([other.gbits_up for other in leaves if other is not leaf] or [0.0])
+        if leaf.gbits_up < up * HALF:
+            expected[leaf.name] = f"half of {up:g} Gb/s up or more, the median of the others, unless built so"
+    return expected if len(expected) == 1 or len(expected) <= len(leaves) * FEW else {}
+
+
 def _others(leaves: Sequence[Leaf]) -> dict[str, str]:
-    """Expected ratio of each leaf that stands out from the others, as text.
+    """Expected ratio, or bandwidth up (_few_up), of each leaf that stands out from the others, as text.
 
     If most leaves have one ratio, any higher one stands out. Without a majority, leaves differ by design or
     by lost links, and only a few stand out: a leaf with less than LEAST of both the bandwidth up and the
@@ -152,8 +176,8 @@ def _others(leaves: Sequence[Leaf]) -> dict[str, str]:
     ratio, votes = Counter(leaf.ratio for leaf in leaves).most_common(1)[0] if leaves else (0.0, 0)
     if votes * 2 > len(leaves):
         words = f"{ratio:g}:1, as {votes} of {len(leaves)} leaves have"
-        return {leaf.name: words for leaf in leaves if leaf.ratio > ratio}
-    expected = {}
+        return {**_few_up(leaves), **{leaf.name: words for leaf in leaves if leaf.ratio > ratio}}
+    expected = _few_up(leaves)
     for leaf in leaves:
         others = [other for other in leaves if other is not leaf]
         usual = statistics.median(other.ratio for other in others)

@@ -56,19 +56,25 @@ _RULES = (
     (regex(r"device lost from bus"), "lost from the bus", _LOST),
     (regex(r"Fatal error during GPU init"), "initialization failed", _LOST),
     (regex(r"RAS records:[0-9]+ exceed threshold"), "too many bad pages", _RETIRE),
-    (regex(r"GPU reset\([0-9]+\) failed|GPU reset end with ret = -"), "GPU reset failed", _RESET),
+    (regex(r"GPU reset\([0-9]+\) failed|GPU reset end with ret = -|GPU Recovery Failed"),
+     "GPU reset failed", _RESET),
     (regex(r"poison is consumed by"), "poison consumed", _MEMORY),
     (regex(r"GPU reset begin"), "GPU reset", _RESET),
     (regex(r"\b[1-9][0-9]* (?:new )?uncorrectable hardware errors detected in (?!total)"
            r"|uncorrectable hardware error ?\(\w{1,60}\) detected"
-           r"|RAS event of type ERREVENT_ATHUB_INTERRUPT"),
+           r"|RAS event of type ERREVENT_ATHUB_INTERRUPT"
+           # Bits 63 and 61 of MCA_STATUS (mce.h): valid and uncorrected. A failed link has no other line
+           r"|(?:aca entry|ACA)\[[0-9/]{1,11}\]\.STATUS=0x[abef]"),
      "uncorrectable error", _MEMORY),
     (regex(r"\b[1-9][0-9]* (?:new )?deferred hardware errors detected in (?!total)"),
      "deferred error", _MEMORY),
     (regex(r"\b[1-9][0-9]* (?:new )?correctable hardware errors detected in (?!total)"),
      "correctable error", _CORRECTED),
-    (regex(r"ring \S+ timeout, (?:signaled|but soft recovered)"), "ring timeout", _HANG),
-    (regex(r"unsuccessful queues preemption|qcm fence wait loop timeout"), "queue preemption failed", _HANG),
+    (regex(r"ring \S+ timeout, signaled"), "ring timeout", _HANG),
+    # The driver has ended the waves of the job, and the ring goes on (amdgpu_ring_soft_recovery)
+    (regex(r"ring \S+ timeout, but soft recovered"), "ring timeout", _PROGRAM),
+    (regex(r"unsuccessful queues preemption|[Qq]ueue preemption time out|qcm fence wait loop timeout"
+           r"|MES failed to respond"), "queue preemption failed", _HANG),
     (regex(r"(?:no-retry )?page fault \(src_id"), "page fault", _PROGRAM),
 )  # fmt: skip
 

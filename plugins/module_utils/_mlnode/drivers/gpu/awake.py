@@ -67,8 +67,10 @@ class NvidiaAwake(NvidiaModule, GpuAwake):
     def _mode(self, card: Card, mode: str) -> Awake:
         if mode in (smi.ON, smi.OFF):
             return Awake(smi.file_of(card.address), mode)
-        if mode:
+        if mode in smi.NOT_THERE:
             return Awake(lacks="has no persistence mode")
+        if mode:
+            return Awake(problem=str(smi.strange(mode)))
         if card.driver not in (None, self.MODULE):
             return Awake(lacks=f"belongs to {card.driver}")
         unseen = f"{smi.TOOL} does not show GPU {card.address}: it may have failed (look for Xid in dmesg)"

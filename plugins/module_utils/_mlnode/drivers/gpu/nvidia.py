@@ -47,10 +47,12 @@ def _ecc(host: Host, _cards: Sequence[Card]) -> Iterator[Check]:
         subject = replace(ECC, target=f"GPU {address}")
         if mode in smi.NOT_THERE:
             yield subject.skip("this GPU has no ECC")
-        elif mode != "Enabled":
+        elif mode == "Disabled":
             advice = "switch it on with nvidia-smi -e 1, and reset the GPU"
             subject = replace(subject, severity=Severity.MEDIUM)
-            yield subject.judged(False, f"ECC is {mode[:20].lower()}", expected="ECC enabled", advice=advice)
+            yield subject.judged(False, "ECC is disabled", expected="ECC enabled", advice=advice)
+        elif mode != "Enabled":
+            yield subject.unknown(f"ECC is {mode[:40]!r}: not known here")
         elif values.number(corrected) is None or values.number(uncorrected) is None:
             yield subject.unknown(
                 f"it counts {corrected[:20]!r} and {uncorrected[:20]!r}, which are not numbers"

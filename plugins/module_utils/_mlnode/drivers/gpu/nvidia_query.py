@@ -8,7 +8,6 @@ and 590 (nvsmi_device_v13.dtd).
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Iterator, Sequence
@@ -23,14 +22,13 @@ from .. import services as service_files
 from . import nvidia_smi as nvidia
 from . import topics
 from .module import Card
+from .nvidia_imex import IMEX, imex
 
 if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
 
 QUERY = (nvidia.TOOL, "-q", "-x")
 _SOURCE = " ".join(QUERY)
-_IMEX = "nvidia-imex-ctl"
-_DOMAIN = (_IMEX, "-N", "-j")
 
 ANSWERING = replace(
     topics.ANSWERING,
@@ -54,14 +52,20 @@ FABRIC = replace(
 )
 RECOVERY = replace(
     topics.RECOVERY,
-    reference="nvidia-smi(1), GPU Recovery Action and Remapped Rows",
+    reference="nvidia-smi(1), GPU Recovery Action, ECC Errors, Page Retirement and Remapped Rows",
     advice="drain the node and take the reported action: nvidia-smi -r -i GPU resets one",
     source=_SOURCE,
 )
-_ROWS: dict[str, Any] = {
+_REPAIR: dict[str, Any] = {
     "severity": Severity.MEDIUM,
-    "reason": "rows of its memory are remapped at the next reset, and the rest works until then",
+    "reason": "a part of this GPU is repaired at the next reset, and the rest works until then",
 }
+#: Repairs that wait for a reset: rows since A100, pages before; the others in newer drivers
+_PENDING = (
+    "remapped_rows/remapped_row_pending", "retired_pages/pending_retirement",
+    "ecc_errors/channel_repair_pending", "ecc_errors/tpc_repair_pending",
+)  # fmt: skip
+_FAILED = ("remapped_rows/remapped_row_failure", "ecc_errors/unrepairable_memory")
 PARTITION = replace(
     topics.PARTITION,
     reference="nvidia-smi(1), MIG Mode",
@@ -79,12 +83,6 @@ VERSIONS = replace(
     reference="nvidia-smi(1), VBIOS Version",
     advice="bring all GPUs to one firmware",
     source=_SOURCE,
-)
-IMEX = replace(
-    topics.IMEX,
-    reference="NVIDIA, IMEX Service for NVLink Networks",
-    advice="look at nvidia-imex-ctl -N and journalctl -u nvidia-imex on the nodes that are not READY",
-    source=" ".join(_DOMAIN),
 )
 #: Topics read with nvidia-smi -q -x
 TOPICS = (ANSWERING, CLOCKS, FABRIC, RECOVERY, PARTITION, POWER_CAP, VERSIONS, IMEX)
@@ -105,18 +103,27 @@ _LOST_TIME = ("hw_therm_slowdown", "hw_power_brake", "sw_therm_slowdown")
 
 _MANAGER = "nvidia-fabricmanager.service"
 _READY = ("Completed", "Success")
-#: Values of the fabric's health; others are unknown here
-_WELL = ("", "Full", "False", "Healthy", "None", "Not Supported", *nvidia.NOT_THERE)
-_BAD = ("Degraded", "Limited Capacity", "True", "Unhealthy")
+#: Elements of the fabric's health with their values; others are unknown here
+_FAULTS = ("access_timeout_recovery", "route_recovery_in_progress", "route_unhealthy")
+_WELL = {
+    "summary Healthy", "bandwidth Full", "incorrect_configuration None", "partition_assigned True",
+    *(f"{fault} False" for fault in _FAULTS),
+}  # fmt: skip
+_BAD = {
+    "summary Unhealthy", "summary Limited Capacity", "bandwidth Degraded",
+    *(f"{fault} True" for fault in _FAULTS),
+}  # fmt: skip
+#: Before driver 530 in other elements
+_LIMITS = (("gpu_power_readings", "current_power_limit"), ("power_readings", "power_limit"))
+#: Any action (nvmlDeviceGpuRecoveryAction_t), and errors of a failed GPU (nvmlErrorString: `GPU is lost`)
+_ACTION = regex(r"reset|reboot|drain|recover|lost", re.ASCII | re.IGNORECASE)
 _WATTS = regex(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) W\Z", re.ASCII)
 _VBIOS = regex(r"[0-9A-Fa-f.]{4,40}\Z", re.ASCII)
 _MIG = ("Enabled", "Disabled")
-_NO_UUID = regex(r"[0-]*\Z", re.ASCII)
 
 #: Products with NVLink 5, which connects them by switches only: NVIDIA B200, GB300
 _SWITCHED = regex(r"\bG?B[123]00\b", re.ASCII)
 
-_CHANNELS = "/dev/nvidia-caps-imex-channels"
 _ALL = "every GPU that the driver holds"
 
 
@@ -149,7 +156,7 @@ def checks(host: Host, gpus: Sequence[Card]) -> Iterator[Check]:
         yield from (_clocks(gpu), _fabric(host, gpu), _recovery(gpu), _power_cap(gpu))
     yield from _partition(seen)
     yield _versions(seen)
-    yield _imex(host, seen)
+    yield imex(host, {gpu.text("fabric/clusterUuid") for gpu in seen}, _SOURCE)
 
 
 def _seen(answer: str) -> list[_Seen]:
@@ -204,7 +211,7 @@ def _clocks(gpu: _Seen) -> Check:
     strange += [
         f"{name} {text[:40]!r}"
         for name, text in reasons.items()
-        if text not in ("Active", "Not Active", *nvidia.NOT_THERE)
+        if name not in _USUAL and text not in ("Active", "Not Active", *nvidia.NOT_THERE)
     ]
     if strange and not halved and not cooled:
         return subject.unknown(f"{evidence}: not known here: {', '.join(strange)}")
@@ -245,10 +252,13 @@ def _fabric(host: Host, gpu: _Seen) -> Check:
         return subject.skip("the driver reports no NVSwitch that this GPU registers with")
     # Only a completed registration has a status (nvmlGpuFabricInfo_v3_t).
     evidence = f"{state}, {status}" if state == _READY[0] else state
-    health = {child.tag: (child.text or "").strip() for child in gpu.element.iterfind("fabric/health/*")}
-    deviating = {name: text for name, text in health.items() if text not in _WELL}
-    evidence += "".join(f", {name} {text}" for name, text in deviating.items())
-    bad = any(text in _BAD for text in deviating.values())
+    health = {
+        child.tag: gpu.text(f"fabric/health/{child.tag}") for child in gpu.element.iterfind("fabric/health/*")
+    }
+    each = [f"{name} {text}" for name, text in health.items() if text]
+    deviating = [words for words in each if words not in _WELL]
+    evidence += "".join(f", {words}" for words in deviating)
+    bad = not _BAD.isdisjoint(deviating)
     if state != _READY[0]:
         evidence += _manager(host)
     elif deviating and not bad and status == _READY[1]:
@@ -275,16 +285,24 @@ def _manager(host: Host) -> str:
 
 def _recovery(gpu: _Seen) -> Check:
     subject, action = gpu.about(RECOVERY), gpu.text("gpu_recovery_action") or _older(gpu)
-    rows = {name: gpu.text(f"remapped_rows/remapped_row_{name}") for name in ("pending", "failure")}
-    evidence = f"{action or 'no action reported'}; remapped rows: " + ", ".join(
-        f"{name} {text or 'not reported'}" for name, text in rows.items()
+    waits, failed = ({name: gpu.text(name) for name in names} for names in (_PENDING, _FAILED))
+    told = {name.rpartition("/")[2]: text for name, text in {**waits, **failed}.items() if text}
+    evidence = ", ".join(
+        [
+            f"action {action}" if action else "no action reported",
+            *(f"{name} {text}" for name, text in told.items()),
+        ]
     )
-    good = action in ("", "None") and rows["failure"] != "Yes"
-    if good and rows["pending"] == "Yes":
-        return replace(subject, **_ROWS).judged(False, evidence, expected="none pending")
-    if not action and not any(rows.values()):
+    texts = {*told.values()}
+    # An error in the place of an answer: `GPU requires reset`
+    bad = "Yes" in failed.values() or any(map(_ACTION.search, texts))
+    good = action in ("", "None") and not bad
+    if good and "Yes" in waits.values():
+        return replace(subject, **_REPAIR).judged(False, evidence, expected="none pending")
+    if not action and not told:
         return subject.skip("this driver or GPU does not report it")
-    if good and not {*rows.values()} <= {"Yes", "No", ""}:
+    strange = action not in ("", "None") and not _ACTION.search(action)
+    if not bad and (strange or not texts <= {"Yes", "No"}):
         return subject.unknown(f"{evidence}: not known here")
     return subject.judged(good, evidence, expected="no action, no failure")
 
@@ -295,8 +313,8 @@ def _older(gpu: _Seen) -> str:
         "Reset": gpu.text("gpu_reset_status/reset_required"),
         "Drain and Reset": gpu.text("gpu_reset_status/drain_and_reset_recommended"),
     }
-    asked = next((name for name, text in wanted.items() if text == "Yes"), "")
-    return asked or ("None" if "No" in wanted.values() else "")
+    asked = [name if text == "Yes" else text for name, text in wanted.items() if text not in ("No", "")]
+    return next(iter(asked), "None" if "No" in wanted.values() else "")
 
 
 # -- alike -----------------------------------------------------------------------------------
@@ -304,8 +322,11 @@ def _older(gpu: _Seen) -> str:
 
 def _power_cap(gpu: _Seen) -> Check:
     subject = gpu.about(POWER_CAP)
-    cap, default = (gpu.text(f"gpu_power_readings/{name}_power_limit") for name in ("current", "default"))
-    if not cap and not default:
+    for group, name in _LIMITS:
+        cap, default = (gpu.text(f"{group}/{element}") for element in (name, "default_power_limit"))
+        if cap or default:
+            break
+    else:
         return subject.skip("this driver or GPU does not report it")
     watts = [_WATTS.match(text) for text in (cap, default)]
     evidence = f"{cap}; default {default}"
@@ -339,62 +360,3 @@ def _versions(seen: Sequence[_Seen]) -> Check:
     evidence = "vbios " + ", ".join(f"{name} ({count})" for (_model, name), count in counts.items())
     good = len(counts) == len({model for model, _name in names})
     return VERSIONS.judged(good, evidence, expected="one of each, for each model")
-
-
-# -- memory shared between nodes over NVLink -------------------------------------------------
-
-
-def _imex(host: Host, seen: Sequence[_Seen]) -> Check:
-    uuids = {gpu.text("fabric/clusterUuid") for gpu in seen}
-    uuids = {uuid for uuid in uuids if not _NO_UUID.match(uuid)}
-    if not uuids:
-        return IMEX.skip("no GPU here shares an NVLink domain with other nodes", source=_SOURCE)
-    try:
-        domain = _domain(host.must_run(_DOMAIN, "ask", _SECONDS))
-        channels = host.names(_CHANNELS) if host.exists(_CHANNELS) else []
-    except HostError as error:
-        if not error.absent:
-            raise
-        where = "in the pods of jobs (NVIDIA's DRA driver) or nowhere"
-        return IMEX.skip(f"{_IMEX} is not installed: the service runs {where}", source=_IMEX)
-    waiting = [f"{name} {state}" for name, state in domain.nodes if state != "READY"]
-    waiting += [f"{link} {state}" for link, state in domain.links if state != "CONNECTED"]
-    ready = sum(state == "READY" for _name, state in domain.nodes)
-    evidence = f"{domain.state}, {ready} of {len(domain.nodes)} nodes READY"
-    evidence += f", and not {listed(waiting, topics.NAMED)}" if waiting else ""
-    evidence += "" if channels else f"; no channel is in {_CHANNELS}"
-    is_up = domain.state == "UP" and not waiting
-    no_channel = "create channel 0: NVreg_CreateImexChannel0=1 of the module nvidia"
-    advice = no_channel if is_up else IMEX.advice
-    good = is_up and bool(channels)
-    return IMEX.judged(good, evidence, expected="UP, all nodes READY, and a channel", advice=advice)
-
-
-class _Domain(NamedTuple):
-    """state: UP, DEGRADED or DOWN. nodes: addresses and states of daemons; several may have one address.
-    links: addresses and states of connections."""
-
-    state: str
-    nodes: Sequence[tuple[str, str]]
-    links: Sequence[tuple[str, str]]
-
-
-def _domain(answer: str) -> _Domain:
-    """The domain in the output. Raises HostError."""
-    try:
-        given = json.loads(answer)
-        nodes = [(str(node["host"]), str(node["status"])) for node in given["nodes"].values()]
-        links = [
-            (f"{node['host']} to {link['host']}", str(link["status"]))
-            for node in given["nodes"].values()
-            if node["status"] == "READY"
-            for link in node.get("connections", {}).values()
-        ]
-        if nodes:
-            return _Domain(str(given["status"]), nodes, links)
-        problem = "it lists no node"
-    except ValueError as error:
-        problem = str(error)
-    except (AttributeError, KeyError, TypeError) as error:
-        problem = f"it lacks status or nodes ({error})"
-    raise HostError("understand", _IMEX, None, f"{problem}: {answer[:60]!r}")

@@ -68,17 +68,18 @@ def rows(text: str, columns: int) -> dict[str, list[str]]:
 
 
 def persistence(host: Host) -> dict[str, str]:
-    """Address → on, off, or the tool's word for an unsupported mode. Raises HostError."""
+    """Address → on, off, or another word of the tool. Raises HostError."""
     return host.once("nvidia persistence", lambda: _persistence(host))
 
 
 def _persistence(host: Host) -> dict[str, str]:
-    modes = {}
-    for address, columns in rows(_answer(host), 1).items():
-        if columns[0] not in _WORDS and columns[0] not in NOT_THERE:
-            raise HostError("understand", TOOL, None, f"it says that persistence mode is {columns[0][:40]!r}")
-        modes[address] = _WORDS.get(columns[0], columns[0])
-    return modes
+    return {
+        address: _WORDS.get(columns[0], columns[0]) for address, columns in rows(_answer(host), 1).items()
+    }
+
+
+def strange(mode: str) -> HostError:
+    return HostError("understand", TOOL, None, f"it says that persistence mode is {mode[:40]!r}")
 
 
 def _answer(host: Host) -> str:
@@ -151,4 +152,6 @@ def _mode(host: Host, action: str, path: str) -> str:
         raise MissingError(action, path, f"{TOOL} shows no GPU {parts[1]}")
     if mode in NOT_THERE:
         raise MissingError(action, path, f"GPU {parts[1]} has no persistence mode")
+    if mode not in (ON, OFF):
+        raise strange(mode)
     return mode

@@ -34,7 +34,7 @@ _BOTH = "configfs `bnxt_re`, debugfs `cc_config`"
 _NEITHER = "there is neither configfs bnxt_re (Broadcom's package) nor cc_config in debugfs (newer kernels)"
 _ENABLE, _MARKING, _DSCP, _PRIORITY = "ecn", "ecn-marking", "cnp-dscp", "cnp-priority"
 
-#: File here → staged file; its name in brackets in `apply`
+#: File here → staged file; newer versions have its name in brackets in `apply`
 _STAGED = {
     _ENABLE: "ecn_enable",
     _MARKING: "ecn_marking",
@@ -175,8 +175,10 @@ def profile(host: Host, device: str) -> bool:
 
 
 def _shown(text: str, name: str) -> list[str]:
-    """Values of a name in `apply`."""
-    return re.findall(rf"\({name}\)\s*:\s*(\S+)\s*$", text, re.MULTILINE)
+    """Values of a staged file in `apply`."""
+    words = "ecn status" if name == _STAGED[_ENABLE] else name.replace("_", " ")
+    sign = rf"^(?:slave )?{words}(?: \({name}\))?[ \t]*:[ \t]*(\S+)[ \t]*$"
+    return re.findall(sign, text, re.MULTILINE)
 
 
 def _staged(host: Host, path: str) -> str:

@@ -43,6 +43,25 @@ def test_a_table_is_read() -> None:
     assert found.rows[-1].out_of_place == read.Measure(5871.07, 22.86, 22.86, 0)
 
 
+@pytest.mark.parametrize(
+    "label", ["[1,0]<stdout>:", "[1,12]<stdout>: ", "[prterun-a-4711@1,0]<stdout>: ", "0: ", " 3: ", "003: "]
+)
+@pytest.mark.parametrize("name", ["two_nodes.txt", "rccl_two_nodes.txt", "wrong_results.txt"])
+def test_the_label_of_a_launcher_is_no_part_of_the_table(label: str, name: str) -> None:
+    lines = captured(name).rstrip("\n").split("\n")
+    text = "".join(f"{label}{line}\n" for line in lines)
+    assert read.read(text, None, PATH) == read.read(captured(name), None, PATH)
+    with pytest.raises(ValueError, match="table"):
+        read.read(f"a line of another program\n{text}", None, PATH)
+
+
+def test_the_label_of_a_launcher_is_no_part_of_the_path_of_the_json() -> None:
+    text = "".join(f"0: {line}\n" for line in nccl_machine.table(run()).split("\n"))
+    assert read.read(text, nccl_machine.document(run()), PATH) == both(run())
+    with pytest.raises(ValueError, match="is from another run"):
+        read.read(text.replace(PATH, "/tmp/2.json"), nccl_machine.document(run()), PATH)
+
+
 def test_a_table_of_rccl_tests_is_read() -> None:
     """RCCL writes its versions between the devices and the table."""
     found = read.read(captured("rccl_two_nodes.txt"), None, PATH)

@@ -77,6 +77,7 @@ ROCE = (
 )
 USING = ("NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB", "NET/IB : Using [0]mlx5_0:1/IB")
 ONE = ROCE.replace(" [1]mlx5_1:1/RoCE", "")
+HPCX = "4 via NET/NCCL RDMA Plugin v8/6/GDRDMA\nUsing network NCCL RDMA Plugin v8\n"
 EFA, EXT = "Using network AWS Libfabric\n", "Using network IBext_v8\n"
 BONDS = "NET/IB : Using [0]mlx5_bond_0:1/RoCE [1]mlx5_bond_1:1/RoCE [RO]; OOB bond0:10.0.0.1<0>\n"
 JOINED = ROCE.replace("[0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE", "[0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE}")
@@ -92,6 +93,10 @@ PLANES = ROCE.replace("mlx5_0:1/", "mlx5_0:1:0:1/")
         ((GIB, IB), "", Verdict.FAIL, "one network: gIB on a; IB on b"),
         ((ROCE, ROCE + "Using network Socket\n"), "IB", Verdict.FAIL, "IB, Socket on b"),
         ((ROCE, ROCE), "IB", Verdict.PASS, ""),
+        ((HPCX, HPCX), "IB", Verdict.PASS, ""),
+        ((HPCX, HPCX), "gIB", Verdict.FAIL, "where NET/gIB was expected"),
+        ((HPCX, IB), "IB", Verdict.FAIL, "one network: NCCL RDMA Plugin v8 on a; IB on b"),
+        (("4 via NET/Libfabric/0/GDRDMA\nUsing network Libfabric\n",) * 2, "AWS Libfabric", Verdict.PASS, ""),
         ((ROCE, JOINED), "IB", Verdict.PASS, ""),
         ((ROCE, PLANES), "IB", Verdict.PASS, ""),
         ((ROCE, ONE), "IB", Verdict.FAIL, "as many devices: mlx5_0:1, mlx5_1:1 on a; mlx5_0:1 on b"),

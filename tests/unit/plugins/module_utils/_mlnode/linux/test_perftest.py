@@ -160,6 +160,8 @@ def test_each_completion_has_its_own_advice(number: int, side: str) -> None:
             "could not open kernel conf file /boot/config-6.8 error: No",
             "neither peer memory nor DMA-BUF",
         ),
+        ("AMD", "could not verify dmabuf support from kernel config", "neither peer memory nor DMA-BUF"),
+        ("NVIDIA", "cuMemGetHandleForAddressRange error=801", "neither peer memory nor DMA-BUF"),
         ("AMD", "failed to export dmabuf handle for addr 0x7f / 65536", "neither peer memory nor DMA-BUF"),
         ("AMD", "Failed to init memory", "neither peer memory nor DMA-BUF"),
     ],

@@ -144,6 +144,15 @@ def test_what_waits_for_a_reset(node: GpuMachine, path: str, text: str, verdict:
     elements(node, **{path: text})
     check = one(node, "gpu_recovery", f"GPU {SECOND}")
     assert (str(check.verdict), str(check.severity)) == (verdict, severity)
+    assert text in check.found
+
+
+def test_pages_of_a_gpu_without_rows_or_an_action(node: GpuMachine) -> None:
+    """As V100 and T4."""
+    for text, verdict in (("No", Verdict.PASS), ("Yes", Verdict.WARN)):
+        node.details[SECOND] = {"product_name": "Tesla V100", "retired_pages/pending_retirement": text}
+        check = one(node, "gpu_recovery", f"GPU {SECOND}")
+        assert (check.verdict, check.found) == (verdict, f"no action reported, pending_retirement {text}")
 
 
 @cases.table
@@ -155,6 +164,25 @@ def test_the_words_of_an_older_driver(node: GpuMachine, name: str, verdict: str,
     assert one(node, "gpu_clocks", f"GPU {SECOND}").found == "none active"
     elements(node, clocks_throttle_reasons__clocks_throttle_reason_hw_slowdown=nvidia_smi.ACTIVE)
     assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.FAIL
+
+
+@cases.table
+def test_the_power_cap_of_a_driver_before_530(node: GpuMachine, cap: str, verdict: str, found: str) -> None:
+    elements(node, power_readings__power_limit=cap, power_readings__default_power_limit="400.00 W")
+    elements(node, **dict.fromkeys(_POWER, "N/A"))
+    check = one(node, "gpu_power_cap", f"GPU {SECOND}")
+    assert (str(check.verdict), check.found) == (verdict, found)
+
+
+#: Elements that such a driver lacks
+_POWER = ("gpu_power_readings__current_power_limit", "gpu_power_readings__default_power_limit")
+
+
+def test_a_normal_reason_that_a_driver_no_longer_reports(node: GpuMachine) -> None:
+    elements(node, **{f"{REASON}applications_clocks_setting": "Requested functionality has been deprecated"})
+    assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.PASS
+    elements(node, **{f"{REASON}hw_slowdown": "Requested functionality has been deprecated"})
+    assert one(node, "gpu_clocks", f"GPU {SECOND}").verdict is Verdict.UNKNOWN
 
 
 # -- alike ---------------------------------------------------------------------------------
@@ -179,8 +207,13 @@ _NO_VALUE = "Unknown Error"
     ("name", "path"),
     [
         ("gpu_clocks", "clocks_event_reasons/clocks_event_reason_hw_slowdown"),
+        ("gpu_recovery", "gpu_recovery_action"),
+        ("gpu_recovery", "gpu_reset_status/reset_required"),
         ("gpu_recovery", "remapped_rows/remapped_row_failure"),
         ("gpu_recovery", "remapped_rows/remapped_row_pending"),
+        ("gpu_recovery", "retired_pages/pending_retirement"),
+        ("gpu_recovery", "ecc_errors/channel_repair_pending"),
+        ("gpu_recovery", "ecc_errors/unrepairable_memory"),
         ("gpu_power_cap", "gpu_power_readings/current_power_limit"),
         ("gpu_partition", "mig_mode/current_mig"),
         ("gpu_versions", "vbios_version"),
@@ -192,6 +225,9 @@ def test_a_value_that_the_driver_did_not_get_is_unknown(
 ) -> None:
     for details in node.details.values():
         assert details is not None
+        if path.startswith("gpu_reset_status/"):
+            del details["gpu_recovery_action"]
+            details["gpu_reset_status/drain_and_reset_recommended"] = "No"
         details[path] = text
     check = one(node, name, "node" if name == "gpu_versions" else f"GPU {SECOND}")
     assert check.verdict is Verdict.UNKNOWN, check.found

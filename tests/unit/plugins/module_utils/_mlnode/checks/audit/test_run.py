@@ -229,6 +229,9 @@ def test_persistence(node: GpuMachine) -> None:
     assert (check.verdict, check.severity) == (Verdict.WARN, Severity.MEDIUM)
     node.modes[SECOND] = "[N/A]"
     assert one(node, "gpu_persistence", f"GPU {SECOND}").verdict is Verdict.SKIP
+    node.modes[SECOND] = "[GPU requires reset]"
+    assert one(node, "gpu_persistence", f"GPU {SECOND}").verdict is Verdict.UNKNOWN
+    assert one(node, "gpu_persistence", f"GPU {FIRST}").verdict is Verdict.PASS
     del node.modes[SECOND]
     assert one(node, "gpu_persistence", f"GPU {SECOND}").verdict is Verdict.UNKNOWN
 

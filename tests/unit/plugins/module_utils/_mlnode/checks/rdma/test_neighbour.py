@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.fixtures.build import tree
+from ansible_collections.mlnode.tuning.tests.unit.machine import Live
 from mlnode.checks import expect
 from mlnode.checks.model import Check, Verdict
 from mlnode.checks.rdma import neighbour, run
+from mlnode.drivers import services
 from mlnode.host.host import Host
 from mlnode.linux import lldp
 from mlnode.linux.lldp import Neighbour
@@ -56,3 +58,25 @@ def test_without_lldpd(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(lldp, "neighbours", missing)
     assert look("roce8")["node"].found == "lldpctl is not installed"
+
+
+@pytest.mark.parametrize(
+    ("action", "runs", "verdict"),
+    [
+        ("understand", False, Verdict.UNKNOWN), ("understand", True, Verdict.UNKNOWN),
+        ("run", True, Verdict.UNKNOWN), (lldp.ASK, True, Verdict.UNKNOWN), (lldp.ASK, False, Verdict.SKIP),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_none(
+    monkeypatch: pytest.MonkeyPatch, action: str, runs: bool, verdict: Verdict
+) -> None:
+    """Only a daemon that does not run has none to give."""
+
+    def fails(host: Host) -> None:
+        raise HostError(action, lldp.TOOL, None, "no JSON")
+
+    monkeypatch.setattr(lldp, "neighbours", fails)
+    monkeypatch.setattr(services, "is_running", lambda host, unit: runs and unit == "lldpd.service")
+    host = Live(str(tree("roce8")))
+    [check] = neighbour.checks(host, hardware.topology(host), expect.parse({}))
+    assert (check.verdict, check.found) == (verdict, f"cannot {action} lldpctl: no JSON")

@@ -112,8 +112,32 @@ def test_names_from_the_factory_say_nothing_of_rails(by_rails: Fabric) -> None:
 FACTORY = (
     "MT4129 ConnectX7   Mellanox Technologies", "MT4123 ConnectX6   Mellanox Technologies",
     "MT25408 ConnectX Mellanox Technologies", "ConnectX7 Mellanox Technologies", "MT4115 ConnectX4",
-    "MT41692 BlueField3 integrated ConnectX7", "localhost mlx5_0", "Mellanox ConnectX7",
+    "MT41692 BlueField3 integrated ConnectX7", "localhost mlx5_0", "Mellanox ConnectX7", "Broadcom 57608",
+    "Intel E810", "Broadcom BCM57608", "broadcom bcm57608", "AMD Pollara400", "Intel E810-C",
+    "Chelsio T62100", "mellanox connectx7", "nvidia mt4129", "Broadcom P2100G", "intel x710",
 )  # fmt: skip
+#: Of the kernel, of old scripts, of rdma_rename, and of a site
+DEVICES = (
+    "mlx5_0", "mlx4_1", "mthca0", "bnxt_re0", "hfi1_0", "irdma3", "HCA-1", "HCA2", "ibp193s0", "ibp65s0f1",
+    "rocep1s0", "roceP1p3s0f0", "ibP2s2", "ibs7", "ibx0c42a1030065f0a2", "iwp3s0", "mlx5_bond_0", "rail0",
+    "mlx5_rail12", "rdmap0s6",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_device_in_the_leaf_of_another_rail_is_named(by_rails: Fabric, device: str) -> None:
+    by_rails.cable("leaf0", f"gpu9 {device}")
+    by_rails.cable("leaf1" if device == "mlx5_0" else "leaf0", f"gpu8 {device}")
+    warnings = [check.found for (kind, _leaf), check in by_rails.checks().items() if kind == "leaf_rails"]
+    assert f"gpu8 {device} 0x" in warnings[0]
+
+
+@pytest.mark.parametrize("name", FACTORY[:6] + FACTORY[7:])
+def test_one_card_with_a_name_from_the_factory_is_in_no_rail(by_rails: Fabric, name: str) -> None:
+    by_rails.cable("leaf0", name)
+    check = by_rails.checks()["leaf_rails", "subnet"]
+    assert check.verdict is Verdict.SKIP
+    assert re.search(r"gives them: 1 \(0x[0-9a-f]{16}/1\)", check.found)
 
 
 @pytest.mark.parametrize("name", FACTORY)
@@ -232,7 +256,18 @@ def test_a_leaf_with_fewer_nodes_needs_less_way_up(by_rails: Fabric) -> None:
     for number in range(2):
         by_rails.cable("leaf9", f"storage{number} mlx5_9")
         by_rails.cable("leaf9", f"spine{number + 1}")
-    assert by_rails.checks()["uplinks", "subnet"].verdict is Verdict.PASS
+    check = by_rails.checks()["uplinks", "subnet"]
+    assert check.verdict is Verdict.PASS
+    assert "the least up at leaf9: 850 Gb/s down, 850 up (1:1)" in check.found
+
+
+@cases.table
+def test_a_leaf_with_few_uplinks_and_few_nodes(leaves: list[list[int]], worst: list[str], words: str) -> None:
+    checks = leaves_of(*[(down, up) for down, up in leaves]).checks()
+    uplinks = {target: check for (name, target), check in checks.items() if name == "uplinks"}
+    warned = [target for target, check in uplinks.items() if check.verdict is Verdict.WARN]
+    assert warned == worst
+    assert any(words in f"{check.found}; {check.expected}" for check in uplinks.values())
 
 
 def test_a_link_at_half_width_counts_as_half(by_rails: Fabric) -> None:

@@ -179,3 +179,28 @@ def test_a_refused_query_of_a_vendor_costs_no_port(said: str, path: str | None) 
     """Nodes that are not Mellanox's may refuse it (libibnetdisc: mlnx_ext_port_info_err())."""
     queries = subnet.unanswered("ibnetdiscover", f"./libibnetdisc/query_smp.c:190; {said}\n")
     assert [query.path for query in queries] == ([] if path is None else [path])
+
+
+@pytest.mark.parametrize(
+    ("said", "costs"),
+    [
+        (
+            "ibnetdisc.c:660; Duplicate Port: Port with guid 0x0c42a103008b1a2e already exists in ports DB",
+            False,
+        ),
+        (
+            "ibnetdisc.c:375; Error Occurred when trying to insert new port guid 0x0c42a103008b1a2e to DB",
+            False,
+        ),
+        ("ibnetdisc.c:134; add port 3 to DR path failed; DR path slid 0; dlid 0; 0,1", True),
+        ("query_smp.c:177; Failed to find matching smp for trid (5f)", True),
+        ("query_smp.c:168; umad_recv failed: -5", True),
+    ],
+)
+def test_a_port_that_answers_twice_costs_nothing(said: str, costs: bool) -> None:
+    complaint = f"/usr/src/rdma-core-57.0/libibnetdisc/{said}\n"
+    if costs:
+        with pytest.raises(SubnetError, match="could not look at all of it"):
+            subnet.unanswered("ibnetdiscover", complaint)
+    else:
+        assert not subnet.unanswered("ibnetdiscover", complaint)

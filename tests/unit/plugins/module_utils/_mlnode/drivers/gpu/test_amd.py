@@ -355,7 +355,6 @@ def test_nodes_are_compared_by_driver_firmware_and_partition(node: AmdMachine) -
     [
         ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma1 timeout, signaled seq=8, emitted seq=9",
          "ring timeout"),
-        ("[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx timeout, but soft recovered", "ring timeout"),
         ("amdgpu: qcm fence wait loop timeout expired", "queue preemption failed"),
         ("kfd kfd: amdgpu: The cp might be in a state due to an unsuccessful queues preemption",
          "queue preemption failed"),

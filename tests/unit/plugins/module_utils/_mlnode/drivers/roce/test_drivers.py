@@ -149,6 +149,20 @@ def test_numbers_are_hexadecimal_to_the_driver(bnxt: BnxtNode) -> None:
     )
 
 
+def test_a_driver_whose_values_are_without_names_of_files(bnxt: BnxtNode) -> None:
+    for congestion in bnxt.congestion.values():
+        congestion.plain = True
+    rule = {**RULE, "ecn": [3], "cnp": {"dscp": 26, "priority": 6}}
+    bnxt.congestion["bnxt_re0"].store("ecn_marking", "0")
+    bnxt.congestion["bnxt_re0"].apply()
+    assert {row.status for row in rows(bnxt, rule).values()} == {Status.DRIFTED}
+    apply(bnxt, rule)
+    wanted = {"ecn_enable": 1, "ecn_marking": 1, "cnp_dscp": 26, "cnp_prio": 6}
+    for congestion in bnxt.congestion.values():
+        assert wanted.items() <= congestion.hardware.items()
+    assert {row.status for row in rows(bnxt, rule).values()} == {Status.OK}
+
+
 def test_what_is_staged_and_not_applied_is_not_in_force(bnxt: BnxtNode) -> None:
     bnxt.congestion["bnxt_re0"].store("cnp_dscp", "0x1a")
     assert bnxt.now("/roce/bnxt_re0/1/cnp-dscp") == "48"

@@ -4,6 +4,7 @@
 
 NCCL reads the file that NCCL_CONF_FILE names, or else .nccl.conf in the home folder, and then /etc/nccl.conf;
 RCCL reads .rccl.conf and /etc/rccl.conf. The first value of a variable counts (src/misc/param.cc: initEnv).
+The home folder is the account's, and from 2.30 on HOME; the version of a process is not known.
 The kernel shows the environment at the start of the process; a program may change it later.
 """
 
@@ -51,15 +52,30 @@ _ENVIRONMENT = "its environment"
 
 
 def conf_paths(process: Process, passwd: Value, user: int | None, conf: str) -> list[str]:
-    """Files that NCCL reads in this process, in its order; without the one in a home folder that is not
-    known. user: id inside the process's user namespace. conf: file for all users."""
+    """Files that any NCCL reads in this process, in its order. user: id inside the process's user namespace.
+    conf: file for all users."""
     chosen = process.variable(CONF_FILE)
     if chosen:
-        return [chosen, conf] if chosen.startswith("/") else [conf]
+        return [chosen, conf]
     home = inside.home(passwd.text, user) if passwd.text is not None and user is not None else None
-    folder = home or process.variable("HOME") or ""
-    own = f"{folder.rstrip('/')}/{file.home_name(conf)}"
-    return [own, conf] if folder.startswith("/") else [conf]
+    folders = [folder for folder in (home, process.variable("HOME")) if folder is not None]
+    return [*dict.fromkeys(f"{folder.rstrip('/')}/{file.home_name(conf)}" for folder in folders), conf]
+
+
+def agreed(process: Process, confs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """The files in force, of those that conf_paths() names. If versions of NCCL differ in what they read in a
+    home folder, that is unreadable."""
+    *own, conf = confs
+    unread = process.environment.unknown or any(confs[path].unreadable is not None for path in own)
+    if not own or process.variable(CONF_FILE) or unread:
+        return confs
+    texts = {confs[path].text for path in own} | ({None} if process.variable("HOME") is None else set())
+    if len(texts) == 1:
+        return {own[0]: confs[own[0]], conf: confs[conf]}
+    return {**confs, own[-1]: Value(unreadable=_VERSIONS)}
+
+
+_VERSIONS = "NCCL before 2.30 reads the file in the home folder of the account, later ones the one in HOME"
 
 
 def taken(place: Place, process: Process) -> dict[str, _Taken]:

@@ -214,7 +214,11 @@ OWN = {"/etc/own.conf": "NCCL_IB_TIMEOUT=19\n"}
     [
         ([], {}, "fail", "NCCL_IB_TIMEOUT is not set"),
         ([], ETC, "pass", "NCCL_IB_TIMEOUT"),
-        ([], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
+        (["HOME=/root"], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
+        (["HOME=/root/"], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
+        (["HOME=/work"], ETC, "pass", "NCCL_IB_TIMEOUT"),
+        (["HOME=/work"], {**HOME, "/work/.nccl.conf": HOME["/root/.nccl.conf"]}, "fail",
+         "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
         (["NCCL_CONF_FILE=/etc/own.conf"], {**ETC, **HOME, **OWN}, "fail",
          "NCCL_IB_TIMEOUT=19 from /etc/own.conf:1"),
         (["NCCL_CONF_FILE=/etc/no.conf"], {**ETC, **HOME}, "pass", "NCCL_IB_TIMEOUT"),
@@ -232,6 +236,41 @@ def test_the_first_place_of_a_variable_counts(
 ) -> None:
     ((_target, its_verdict, _expected, its_finding),) = of(nccl(node, *environment, files=files), "job_nccl")
     assert (its_verdict, its_finding) == (verdict, found)
+
+
+_VERSIONS = "before 2.30"
+_WORK = {"/work/.nccl.conf": "NCCL_IB_TIMEOUT=19\n"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "files", "reason"),
+    [
+        (["HOME=/work"], {**ETC, **HOME}, _VERSIONS),
+        (["HOME=/work"], {**ETC, **_WORK}, _VERSIONS),
+        (["HOME=/work"], {**ETC, **HOME, **_WORK}, _VERSIONS),
+        (["HOME="], {**ETC, "/.nccl.conf": "NCCL_IB_TIMEOUT=19\n"}, _VERSIONS),
+        ([], {**ETC, **HOME}, _VERSIONS),
+        (["NCCL_CONF_FILE=own.conf"], {**ETC, "/own.conf": "NCCL_IB_TIMEOUT=19\n"}, "relative"),
+        (["NCCL_CONF_FILE=~/.nccl.conf"], {**ETC, **HOME}, "relative"),
+        (["HOME=work"], ETC, "relative"),
+    ],
+)
+def test_a_file_that_only_some_jobs_read_is_unknown(
+    node: Machine, environment: list[str], files: dict[str, str], reason: str
+) -> None:
+    jobs = nccl(node, *environment, files=files)
+    ((_target, verdict, _expected, found),) = of(jobs, "job_nccl")
+    assert (verdict, reason in found) == ("unknown", True), found
+    assert [verdict for _t, verdict, _e, _f in of(jobs, "job_nccl_files")] == ["unknown"]
+    jobs = nccl(node, *environment, "NCCL_IB_TIMEOUT=22", files=files)
+    assert [verdict for _t, verdict, _e, _f in of(jobs, "job_nccl")] == ["pass"]
+
+
+def test_a_process_without_a_home_is_not_like_one_with_it(node: Machine) -> None:
+    declare(node, nccl={"variables": {"NCCL_IB_TIMEOUT": 22}})
+    for pid, environment in ((20, ["HOME=/root"]), (21, [])):
+        process(node, pid, "python", "/dev/nvidia0", environment=environment, files=HOME, root=20)
+    assert sorted(row[1] for row in of(look(node), "job_nccl")) == ["fail", "unknown"]
 
 
 def test_a_file_that_cannot_be_read_leaves_only_the_environment(node: Machine) -> None:

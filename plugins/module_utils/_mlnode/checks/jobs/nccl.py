@@ -29,6 +29,8 @@ from .model import Node, Place, Process
 NAME, VALUES, UNREAD = "job_nccl", "job_nccl_values", "job_nccl_files"
 
 CONF_FILE = "NCCL_CONF_FILE"
+#: Name of a library that gives NCCL from 2.28 on all values in its own way, or none (src/plugin/env.cc)
+_PLUGIN = "NCCL_ENV_PLUGIN"
 _REFERENCE = "NCCL user guide, Environment Variables"
 _REASON = "NCCL takes another value, or less of the hardware, without a word at NCCL_DEBUG=WARN"
 #: Name in `unknown` for all variables of NCCL
@@ -139,8 +141,15 @@ def _group(
     target = place.target(processes)
     unread = _unread(place, processes[0])
     good: list[str] = []
+    plugin = variables.get(_PLUGIN)
+    given = plugin.value if plugin and (plugin.value or "").casefold() not in ("", "none") else None
     for name, want in wants.items():
-        check = _compared(place, name, want, variables.get(name), unread, target)
+        used = variables.get(name)
+        if given is None or name == _PLUGIN:
+            check = _compared(place, name, want, used, unread, target)
+        else:
+            words = f"{name} is not known: {_PLUGIN} {printable(given)} may give another value"
+            check = place.subject(NAME, target=target, expected=want).unknown(words)
         if check is None:
             good.append(name)
         else:

@@ -266,6 +266,12 @@ def test_a_file_that_only_some_jobs_read_is_unknown(
     assert [verdict for _t, verdict, _e, _f in of(jobs, "job_nccl")] == ["pass"]
 
 
+@pytest.mark.parametrize(("plugin", "verdict"), [("none", "pass"), ("", "pass"), ("site", "unknown")])
+def test_a_plugin_may_give_other_values(node: Machine, plugin: str, verdict: str) -> None:
+    jobs = nccl(node, "NCCL_IB_TIMEOUT=22", f"NCCL_ENV_PLUGIN={plugin}")
+    assert [its for _t, its, _e, _f in of(jobs, "job_nccl")] == [verdict]
+
+
 def test_a_process_without_a_home_is_not_like_one_with_it(node: Machine) -> None:
     declare(node, nccl={"variables": {"NCCL_IB_TIMEOUT": 22}})
     for pid, environment in ((20, ["HOME=/root"]), (21, [])):

@@ -23,8 +23,12 @@ _UID = "[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _SLICES = r"(?:/[^/]+\.slice)*"
 
 #: cgroup/v2 of slurmd: its scope may have the node's name before it (Slurm's guide, cgroup_v2.html), in the
-#: slice of slurmd
-_SLURM_2 = regex(rf"{_SLICES}/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{{1,10}})(?:/|\Z)", re.ASCII)
+#: slice of slurmd. From Slurm 26.05 on, a group has the SLUID of the job (src/common/sluid.c: print_sluid)
+#: instead, unless cgroup.conf has CgroupJobIdPaths=yes
+_SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
+_SLURM_2 = regex(
+    rf"{_SLICES}/(?:[^/]+_)?slurmstepd\.scope/(?:job_([0-9]{{1,10}})|({_SLUID}))(?:/|\Z)", re.ASCII
+)
 #: cgroup/v1: /slurm or /slurm_NODE, then the user and the job
 _SLURM_1 = regex(r"/slurm(?:_[^/]+)?/uid_[0-9]{1,10}/job_([0-9]{1,10})(?:/|\Z)", re.ASCII)
 #: kubelet with systemd's driver: the uid has _ for -. docker is cri-dockerd's.
@@ -85,9 +89,9 @@ _ROW = regex(r"^[0-9]{1,10}:[^:\n]*:(/[^\n]*)$", re.MULTILINE | re.ASCII)
 
 
 class Job(NamedTuple):
-    """kind: one of the above. id: of the job, pod, container, unit or session. container: its id, empty
-    outside of one; LXC and nspawn have names alone. runtime: podman, docker, containerd, crio, lxc or nspawn;
-    empty if unknown."""
+    """kind: one of the above. id: number or SLUID of the job, or id of the pod, container, unit or session.
+    container: its id, empty outside of one; LXC and nspawn have names alone. runtime: podman, docker,
+    containerd, crio, lxc or nspawn; empty if unknown."""
 
     kind: str
     id: str
@@ -120,7 +124,7 @@ def of_path(path: str) -> Job:
     """The job of a path below the root of a hierarchy."""
     slurm = _SLURM_2.match(path) or _SLURM_1.match(path)
     if slurm:
-        return Job(SLURM, slurm.group(1))
+        return Job(SLURM, slurm.group(slurm.lastindex or 1))
     pod = _POD_SLICE.match(path) or _POD_NAME.match(path) or _POD_FOLDER.match(path)
     if pod:
         uid, driver, container = pod.groups()
@@ -145,6 +149,11 @@ def of_path(path: str) -> Job:
         return Job(SESSION, session.group(1))
     unit = _UNIT.match(path)
     return Job(UNIT, unit.group(1)) if unit else Job(OTHER, path)
+
+
+def has_sluid(job: Job) -> bool:
+    """True for a job of Slurm whose number its control group does not show."""
+    return job.kind == SLURM and not job.id.isdigit()
 
 
 def is_in_service(path: str) -> bool:

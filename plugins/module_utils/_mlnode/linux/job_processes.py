@@ -231,13 +231,28 @@ def _ids(host: Host, pid: int) -> Ids:
     return Ids(int(uids[3]), int(gids[3]), tuple(map(int, groups)))
 
 
-# -- Slurm without control groups ----------------------------------------------------------
+# -- Slurm jobs whose control groups do not show their number ------------------------------
 
 
 def _job(host: Host, parent: int, group: Group) -> Job:
-    """The job of a process, by its parents if its control group shows none, as with
-    ProctrackType=proctrack/linuxproc. Raises HostError."""
+    """The job of a process: by the daemon of its step in the groups of its SLUID; by its parents if its
+    control group shows none, as with ProctrackType=proctrack/linuxproc. Raises HostError."""
+    if cgroup_names.has_sluid(group.job):
+        by_sluid = host.once("Slurm jobs by their SLUID", partial(_by_sluid, host))
+        return by_sluid.get(group.job.id, group.job)
     return (_of_children(host, parent, 0) if group.job.kind in _UNSURE else None) or group.job
+
+
+def _by_sluid(host: Host) -> dict[str, Job]:
+    known: dict[str, Job] = {}
+
+    def process(pid: int) -> None:
+        if _is_daemon(host, pid):
+            job = _of_title(host, pid)
+            known.update({cgroup_names.parse(host.read(f"/proc/{pid}/cgroup")).job.id: job} if job else {})
+
+    jobs.each(host, process)
+    return known
 
 
 def _of_children(host: Host, pid: int, generation: int) -> Job | None:
@@ -248,17 +263,27 @@ def _of_children(host: Host, pid: int, generation: int) -> Job | None:
 
 
 def _of_step(host: Host, pid: int, generation: int) -> Job | None:
-    """The job of a step's daemon, or of one above it. The daemon runs as root in the node's own processes,
-    which no user and no container can imitate."""
+    """The job of a step's daemon, or of one above it."""
     try:
-        is_step = jobs.name_of(host, pid) == jobs.STEP_NAME and _ids(host, pid).user == 0
-        if not is_step or host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
+        if not _is_daemon(host, pid):
             return _of_children(host, _birth(host, pid).parent, generation + 1)
-        job = jobs.job_of_step(host.read_bytes(f"/proc/{pid}/cmdline"))
+        return _of_title(host, pid)
     except HostError as error:
         if jobs.is_gone(error):
             return None
         raise
+
+
+def _is_daemon(host: Host, pid: int) -> bool:
+    """True for a step's daemon: it runs as root in the node's own processes, which no user and no container
+    can imitate. Raises HostError."""
+    is_step = jobs.name_of(host, pid) == jobs.STEP_NAME and _ids(host, pid).user == 0
+    return is_step and host.link_target(f"/proc/{pid}/ns/pid") == host.link_target("/proc/self/ns/pid")
+
+
+def _of_title(host: Host, pid: int) -> Job | None:
+    """Raises HostError."""
+    job = jobs.job_of_step(host.read_bytes(f"/proc/{pid}/cmdline"))
     return Job(cgroup_names.SLURM, job) if job else None
 
 

@@ -124,9 +124,10 @@ def _with_confs(node: Node, made: Sequence[tuple[Place, Value]]) -> list[Place]:
     works = [inside.files(node.host, place.first, paths) for place, paths in divided]
     answers = inside.ask(node.host, works)
     _note_ended(node, ((place.first, answer) for (place, _paths), answer in zip(divided, answers)))
+    read = (dict(zip(paths, inside.files_of(answer, paths))) for (_, paths), answer in zip(divided, answers))
     return [
-        replace(place, confs=nccl.agreed(place.processes[0], dict(zip(paths, inside.files_of(answer, paths)))))
-        for (place, paths), answer in zip(divided, answers)
+        replace(place, confs=nccl.agreed(place.processes[0], confs))
+        for (place, _paths), confs in zip(divided, read)
     ]
 
 

@@ -173,6 +173,32 @@ def test_a_circle_of_parents_ends(node: Machine) -> None:
     assert job_processes.with_devices(node).processes[0].job.kind == "session"
 
 
+SLUID = "/system.slice/slurmstepd.scope/sEKNKTV3WPV50{}/step_0"
+
+
+def of_sluids(node: Machine, **of_daemon: object) -> list[Job]:
+    """Jobs of two processes that init has adopted, each in a job of its own. of_daemon: of the first one."""
+    for job, more in enumerate((of_daemon, {})):
+        daemon = {"cmdline": f"slurmstepd: [471{job}.0]", "cgroup": f"{SLUID.format(job)}/slurm", **more}
+        process(node, 50 + job, "slurmstepd", **daemon)  # type: ignore[arg-type]  # any field
+        task = f"{SLUID.format(job)}/user/task_0"
+        process(node, 60 + job, "python", "/dev/nvidia0", user=1000, cgroup=task)
+    node.forget()
+    return [process.job for process in job_processes.with_devices(node).processes]
+
+
+def test_the_daemon_in_the_groups_of_a_sluid_has_its_job(node: Machine) -> None:
+    """As Slurm 26.05 has it without CgroupJobIdPaths."""
+    assert of_sluids(node) == [Job("slurm", "4710"), Job("slurm", "4711")]
+    assert pids(job_processes.chosen(node, Choice(slurm_jobs=("4711",)))) == [61]
+
+
+@pytest.mark.parametrize("of_daemon", [{"user": 1000}, {"namespaces": {"pid": 9}}, {"cmdline": "x"}], ids=str)
+def test_a_sluid_without_a_daemon_is_a_job_of_its_own(node: Machine, of_daemon: dict[str, object]) -> None:
+    assert of_sluids(node, **of_daemon) == [Job("slurm", "sEKNKTV3WPV500"), Job("slurm", "4711")]
+    assert job_processes.chosen(node, Choice(slurm_jobs=("4710",))).met == {}
+
+
 # -- names ---------------------------------------------------------------------------------
 
 

@@ -66,6 +66,8 @@ _LXC = regex(r"/(?:lxc\.payload\.|lxc/)([^/]{1,64})(?:/|\Z)")
 _NSPAWN = regex(
     rf"{_SLICES}/(?:systemd-nspawn@([^/]{{1,200}})\.service|machine-([^/]{{1,200}})\.scope)/payload(?:/|\Z)"
 )
+#: A sign of a name in the name of a unit (systemd.unit(5), String Escaping for Inclusion in Unit Names)
+_ESCAPED = regex(r"\\x([0-9a-f]{2})", re.ASCII)
 _USERS = regex(r"/user\.slice/user-([0-9]{1,10})\.slice/user@\1\.service(/.*)?\Z", re.ASCII | re.DOTALL)
 _SESSION = regex(r"/user\.slice/user-[0-9]{1,10}\.slice/session-([^/]{1,64})\.scope(?:/|\Z)", re.ASCII)
 _UNIT = regex(rf"{_SLICES}/([^/]+\.(?:service|scope))(?:/|\Z)")
@@ -143,7 +145,8 @@ def of_path(path: str) -> Job:
         return Job(CONTAINER, machine.group(1), "", "lxc")
     machine = _NSPAWN.match(path)
     if machine:
-        return Job(CONTAINER, machine.group(1) or machine.group(2), "", "nspawn")
+        name = machine.group(1) or machine.group(2)
+        return Job(CONTAINER, _ESCAPED.sub(lambda sign: chr(int(sign.group(1), 16)), name), "", "nspawn")
     session = _SESSION.match(path)
     if session:
         return Job(SESSION, session.group(1))

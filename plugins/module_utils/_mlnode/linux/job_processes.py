@@ -314,7 +314,7 @@ def pod_uids(host: Host, word: str) -> list[str]:
 
 
 def container_ids(host: Host, word: str, seconds: float) -> list[str]:
-    """Ids of a container's name, or the word itself, which may be a name in LXC, or the beginning of an id.
+    """Ids of a container's name, and the word itself, which may be a name in LXC, or the beginning of an id.
     Raises HostError, and DeclarationError for a word with other characters than a name has."""
     if not _NAME.match(word):
         raise DeclarationError(f"container: expected a name or an id, got {word!r}")
@@ -328,4 +328,4 @@ def container_ids(host: Host, word: str, seconds: float) -> list[str]:
         ids += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
     if not ids and silent and not _HEX.match(word):
         raise silent[0]
-    return ids or [word]
+    return ids if ids and _HEX.match(word) else [*ids, word]

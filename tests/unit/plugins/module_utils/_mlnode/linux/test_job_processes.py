@@ -228,15 +228,18 @@ def test_a_runtime_knows_its_containers_by_name(tmp_path: pathlib.Path) -> None:
     node = Runtimes(str(tmp_path))
     node.silent = set()
     node.answers = {"podman": Finished(0, f"{CONTAINER}\n", ""), "docker": Finished(1, "", "no such object")}
-    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
+    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER, "trainer"]  # maybe of LXC
     node.answers["podman"] = Finished(125, "", "no such container")
-    assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]  # maybe of LXC
+    assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]
     assert job_processes.container_ids(node, "3f2c", 1) == ["3f2c"]
+    node.answers["podman"] = Finished(0, f"{CONTAINER}\n", "")
+    assert job_processes.container_ids(node, "cafe", 1) == [CONTAINER]
+    node.answers["podman"] = Finished(125, "", "no such container")
     node.silent = {"docker"}
     with pytest.raises(HostError, match="no answer"):
         job_processes.container_ids(node, "trainer", 1)
     node.answers["podman"] = Finished(0, f"{CONTAINER}\n", "")
-    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
+    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER, "trainer"]  # maybe of LXC
     node.silent = set()
     node.answers = {"podman": Finished(0, "\x1b[2J rubbish\n", "")}
     assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]

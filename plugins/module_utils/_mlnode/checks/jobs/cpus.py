@@ -167,11 +167,16 @@ def _pause(node: Node) -> str:
 
 
 def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
-    """Checks of unreadable processes. Returns the CPUs of the processes that still run."""
+    """Checks of unreadable processes. Returns the CPUs of the processes that still run. Without a cpuset, all
+    possible CPUs are allowed, also those that are offline, as with nosmt: these are left out."""
     known = yield from statuses.of_processes(place, node, _subject(place, COUNT), OF_PROCESS)
+    online = {*node.topology.cpus.online}
+    bound = []
     for process, status in known:
-        process.values[_CPUS] = str(len(status.cpus))
-    return [_Bound(process, status.cpus) for process, status in known]
+        cpus = tuple(cpu for cpu in status.cpus if cpu in online) or status.cpus
+        process.values[_CPUS] = str(len(cpus))
+        bound.append(_Bound(process, cpus))
+    return bound
 
 
 def _count(

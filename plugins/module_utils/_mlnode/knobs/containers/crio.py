@@ -19,6 +19,11 @@ from .runtime import FILE, Given, Runtime, argument, arguments, walked
 
 _MAIN, _FOLDER = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 _TABLE = ("crio", "runtime")
+#: Flags and variables (internal/criocli/criocli.go) → the usual path
+_PATHS = (
+    (("config", "c", "CONTAINER_CONFIG"), _MAIN),
+    (("config-dir", "d", "CONTAINER_CONFIG_DIR"), _FOLDER),
+)
 _VARIABLES = {"default_sysctls": "CONTAINER_DEFAULT_SYSCTLS", "default_ulimits": "CONTAINER_DEFAULT_ULIMITS"}
 
 
@@ -34,7 +39,7 @@ class Crio(Runtime):
 
     def unread(self, host: Host, topic: str) -> str:
         lines = arguments(host, self.unit)
-        for flags, usual in ((("config", "c"), _MAIN), (("config-dir", "d"), _FOLDER)):
+        for flags, usual in _PATHS:
             value, where = argument(lines, *flags)
             if value and value.rstrip("/") != usual:
                 return f"{where} makes crio read {value} instead of {usual}: set the values there"

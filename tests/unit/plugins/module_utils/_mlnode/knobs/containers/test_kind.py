@@ -706,6 +706,26 @@ def test_an_argument_of_crio_overrides(tmp_path: pathlib.Path) -> None:
     assert (str(row.status), row.causes[-1].line) == ("overridden", 2)
 
 
+@pytest.mark.parametrize(
+    ("variable", "status"),
+    [
+        ("CONTAINER_DEFAULT_SYSCTLS=net.core.somaxconn=1", "overridden"),
+        ('"CONTAINER_DEFAULT_SYSCTLS=a=1"', "overridden"),
+        ("CONTAINER_CONFIG=/srv/crio.conf", "unsupported"),
+        ("A=1 CONTAINER_CONFIG_DIR=/srv/crio.conf.d", "unsupported"),
+        ("CONTAINER_CONFIG_DIR=/etc/crio/crio.conf.d", "changed"),
+        ("CONTAINER_DEFAULT_ULIMITS=nofile=1 MY_CONTAINER_CONFIG=/x", "changed"),
+    ],
+)
+def test_a_variable_of_crio_counts_as_its_argument(
+    tmp_path: pathlib.Path, variable: str, status: str
+) -> None:
+    machine = Engines.made(tmp_path, "crio")
+    machine.starts("crio", "/usr/bin/crio")
+    machine.put("/etc/systemd/system/crio.service.d/x.conf", f"[Service]\nEnvironment={variable}\n")
+    assert str(apply(machine, sysctls=SYSCTLS)["crio.sysctls"].status) == status
+
+
 def test_containerd_says_what_to_do(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "containerd")
     rows = apply(machine, sysctls=SYSCTLS, ulimits={"nofile": 4096}, shm_size="1GiB")

@@ -596,6 +596,7 @@ def test_a_file_that_docker_could_not_read_stays(tmp_path: pathlib.Path, text: s
     ("command", "said"),
     [
         ("/usr/sbin/dockerd --default-shm-size 1g", "has --default-shm-size, and dockerd does not start"),
+        ('/usr/sbin/dockerd "--default-shm-size" "1g"', "has --default-shm-size, and dockerd does not start"),
         ("/usr/sbin/dockerd --config-file=/srv/d.json", "makes dockerd read /srv/d.json"),
     ],
 )

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import job_machine
-from ansible_collections.mlnode.tuning.tests.unit.job_machine import CONTAINER, UID, declare, process
+from ansible_collections.mlnode.tuning.tests.unit.job_machine import CONTAINER, HERE, UID, declare, process
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.jobs import run, shared_memory
 from mlnode.checks.jobs.model import Part
 from mlnode.checks.jobs.run import Jobs
-from mlnode.linux.inside import Storage
+from mlnode.linux.inside import Network, Storage
 from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import Value
 
 GIB = 1 << 30
 SLURM = "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_{}"
@@ -170,6 +171,19 @@ def test_values_of_the_nodes_own_namespaces(node: Machine) -> None:
     assert jobs.checks[0].advice == "the node itself has this value: run mlnode check, then mlnode apply"
     assert jobs.places[0].values["sysctl net.core.somaxconn"] == "4096"
     assert "sysctl vm.swappiness" not in jobs.places[0].values
+
+
+@pytest.mark.parametrize(("net", "verdict"), [(77, "skip"), (HERE["net"], "fail")])
+def test_another_interface_with_the_same_name(
+    node: Machine, monkeypatch: pytest.MonkeyPatch, net: int, verdict: str
+) -> None:
+    path = "/proc/sys/net/ipv4/conf/eth0/rp_filter"
+    declare(node, sysctl={"settings": {"net.ipv4.conf.eth0.rp_filter": 2}})
+    node.put(path, "0\n")
+    there = Network({path: Value(text="0")}, ("eth0",))
+    monkeypatch.setattr(run.gather.inside, "network_of", lambda *_given: there)
+    process(node, 20, "python", "/dev/nvidia0", namespaces={"net": net})
+    assert [its for _target, its, _expected, _found in of(look(node), "job_sysctl")] == [verdict]
 
 
 def test_values_of_namespaces_that_cannot_be_entered_are_unknown(node: Machine) -> None:

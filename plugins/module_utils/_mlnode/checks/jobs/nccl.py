@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Sequence
 
 from ...engine.kind import Context, Facts
-from ...knobs.nccl import environment, file, lint, names, schema, values
+from ...knobs.nccl import environment, file, lint, names, reading, schema, values
 from ...knobs.nccl.jobs import Assigned
 from ...knobs.nccl.kind import UNSET, kind
 from ...knobs.nccl.parse import name_of
@@ -199,8 +199,10 @@ def _compared(
 
 def _same(name: str, text: str, want: str) -> bool:
     known = names.KNOWN.get(name)
-    if known is None:
+    if known is None or not text:
         return text == want
+    if reading.is_number(name):  # with anything behind it, such as the end of a line of Windows
+        return str(reading.strtoll(text)) == want
     try:
         return values.check(known.check).spelled(text) == want
     except ValueError:

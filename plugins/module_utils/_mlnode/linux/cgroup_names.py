@@ -25,9 +25,9 @@ _SLICES = r"(?:/[^/]+\.slice)*"
 #: cgroup/v2 of slurmd: its scope may have the node's name before it (Slurm's guide, cgroup_v2.html), in the
 #: slice of slurmd. From Slurm 26.05 on, a group has the SLUID of the job (src/common/sluid.c: print_sluid)
 #: instead, unless cgroup.conf has CgroupJobIdPaths=yes
-_SLUID = "s[0-9A-HJKMNP-TV-Z]{13}"
 _SLURM_2 = regex(
-    rf"{_SLICES}/(?:[^/]+_)?slurmstepd\.scope/(?:job_([0-9]{{1,10}})|({_SLUID}))(?:/|\Z)", re.ASCII
+    rf"{_SLICES}/(?:[^/]+_)?slurmstepd\.scope/(?:job_([0-9]{{1,10}})|(s[0-9A-HJKMNP-TV-Z]{{13}}))(?:/|\Z)",
+    re.ASCII,
 )
 #: cgroup/v1: /slurm or /slurm_NODE, then the user and the job
 _SLURM_1 = regex(r"/slurm(?:_[^/]+)?/uid_[0-9]{1,10}/job_([0-9]{1,10})(?:/|\Z)", re.ASCII)
@@ -152,11 +152,6 @@ def of_path(path: str) -> Job:
         return Job(SESSION, session.group(1))
     unit = _UNIT.match(path)
     return Job(UNIT, unit.group(1)) if unit else Job(OTHER, path)
-
-
-def has_sluid(job: Job) -> bool:
-    """True for a job of Slurm whose number its control group does not show."""
-    return job.kind == SLURM and not job.id.isdigit()
 
 
 def is_in_service(path: str) -> bool:

@@ -237,7 +237,7 @@ def _ids(host: Host, pid: int) -> Ids:
 def _job(host: Host, parent: int, group: Group) -> Job:
     """The job of a process: by the daemon of its step in the groups of its SLUID; by its parents if its
     control group shows none, as with ProctrackType=proctrack/linuxproc. Raises HostError."""
-    if cgroup_names.has_sluid(group.job):
+    if group.job.kind == cgroup_names.SLURM and not group.job.id.isdigit():
         by_sluid = host.once("Slurm jobs by their SLUID", partial(_by_sluid, host))
         return by_sluid.get(group.job.id, group.job)
     return (_of_children(host, parent, 0) if group.job.kind in _UNSURE else None) or group.job
@@ -247,9 +247,8 @@ def _by_sluid(host: Host) -> dict[str, Job]:
     known: dict[str, Job] = {}
 
     def process(pid: int) -> None:
-        if _is_daemon(host, pid):
-            job = _of_title(host, pid)
-            known.update({cgroup_names.parse(host.read(f"/proc/{pid}/cgroup")).job.id: job} if job else {})
+        job = _of_title(host, pid) if _is_daemon(host, pid) else None
+        known.update({cgroup_names.parse(host.read(f"/proc/{pid}/cgroup")).job.id: job} if job else {})
 
     jobs.each(host, process)
     return known

@@ -23,7 +23,6 @@ from .model import Node, Place, Process
 #: Names of values
 _LIMIT, _SET = OF_PLACE = ("cpu quota", "cpuset cpus")
 _CPUS, _NODES = OF_PROCESS = ("cpus", "cpu numa nodes")
-OF_HARDWARE = (_NODES,)
 
 QUOTA, COUNT, NEAR, IRQS = "job_cpu_quota", "job_cpu_count", "job_cpu_node", "job_cpu_interrupts"
 

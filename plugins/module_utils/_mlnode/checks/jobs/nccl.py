@@ -74,10 +74,8 @@ def agreed(process: Process, confs: Mapping[str, Value]) -> Mapping[str, Value]:
     texts = {confs[path].text for path in own} | ({None} if process.variable("HOME") is None else set())
     if len(texts) == 1:
         return {own[0]: confs[own[0]], conf: confs[conf]}
-    return {**confs, own[-1]: Value(unreadable=_VERSIONS)}
-
-
-_VERSIONS = "NCCL before 2.30 reads the file in the home folder of the account, later ones the one in HOME"
+    words = "NCCL before 2.30 reads the file in the home folder of the account, later ones the one in HOME"
+    return {**confs, own[-1]: Value(unreadable=words)}
 
 
 def taken(place: Place, process: Process) -> dict[str, _Taken]:

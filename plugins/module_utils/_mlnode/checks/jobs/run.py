@@ -41,7 +41,7 @@ SUBJECTS = (
 
 #: Checks against the hardware of the node, and their values
 _OF_HARDWARE = (cpus.NEAR, cpus.IRQS, memory.NEAR, devices.GPUS, devices.RAILS, devices.GIDS)
-_HARDWARE_VALUES = (*cpus.OF_HARDWARE, *devices.OF_HARDWARE)
+_HARDWARE_VALUES = (*cpus.OF_PROCESS, *devices.OF_HARDWARE)
 
 OPTIONS: Table = {
     "pid": Option("list", elements="int", default=[]),

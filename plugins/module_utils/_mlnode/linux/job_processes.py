@@ -153,7 +153,7 @@ def _hits(host: Host, pid: int, choice: Choice) -> list[tuple[str, str]]:
     if not choice.by_group:
         return hits
     group = cgroup_names.parse(host.text(f"/proc/{pid}/cgroup"))
-    if group.job.kind == cgroup_names.SLURM and jobs.name_of(host, pid) == jobs.STEP_NAME:
+    if group.job.kind == cgroup_names.SLURM and _is_daemon(host, pid):
         return hits
     job = _job(host, _birth(host, pid).parent, group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (

@@ -89,16 +89,17 @@ def test_a_process_that_cannot_be_read_is_reported(node: Machine) -> None:
 def test_processes_are_chosen_by_their_groups(node: Machine) -> None:
     process(node, 20, "python", cgroup=f"{SLURM}/user/task_0")
     process(node, 21, "slurmstepd", cgroup=f"{SLURM}/slurm")
+    process(node, 19, "slurmstepd", cgroup=f"{SLURM}/user/task_1", user=1000)  # calls itself so
     process(node, 22, "bash", cgroup=f"/docker/{CONTAINER}")
     process(node, 23, "vllm", cgroup=f"/kubepods/pod{UID}/{CONTAINER}")
     process(node, 24, "other", cgroup="/system.slice/vllm.service")
     process(node, 25, "other", cgroup="/system.slice/vllm.service.d")
     for choice, expected in (
-        (Choice(slurm_jobs=("4711",)), [20]),
+        (Choice(slurm_jobs=("4711",)), [19, 20]),
         (Choice(containers=(CONTAINER[:6],)), [22, 23]),
         (Choice(pods=(UID,)), [23]),
         (Choice(cgroups=("/system.slice/vllm.service",)), [24]),
-        (Choice(cgroups=("/system.slice/",)), [20, 24, 25]),
+        (Choice(cgroups=("/system.slice/",)), [19, 20, 24, 25]),
         (Choice(pids=(22,), pods=(UID,)), [22, 23]),
         (Choice(pids=(24, 22)), [24, 22]),
     ):

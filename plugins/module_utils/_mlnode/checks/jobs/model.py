@@ -190,8 +190,10 @@ class Node:
 
     @property
     def unread(self) -> str:
-        """Why the hardware of the node is not known as a whole; empty if it is. Raises HostError."""
-        problems = [problem.what for problem in self.topology.problems if not problem.missing]
+        """Why the hardware of the node is not known as a whole, apart from the cores of CPUs; empty if it is.
+        Raises HostError."""
+        every = (problem for problem in self.topology.problems if "/topology/" not in problem.path)
+        problems = [problem.what for problem in every if not problem.missing]
         return f"hardware of the node: {listed(problems, 1)}" if problems else ""
 
     @property

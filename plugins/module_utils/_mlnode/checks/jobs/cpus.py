@@ -170,12 +170,11 @@ def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
     possible CPUs are allowed, also those that are offline, as with nosmt: these are left out."""
     known = yield from statuses.of_processes(place, node, _subject(place, COUNT), OF_PROCESS)
     online = {*node.topology.cpus.online}
-    bound = []
+    sets = {status.cpus for _process, status in known}
+    usable = {cpus: tuple(cpu for cpu in cpus if cpu in online) or cpus for cpus in sets}
     for process, status in known:
-        cpus = tuple(cpu for cpu in status.cpus if cpu in online) or status.cpus
-        process.values[_CPUS] = str(len(cpus))
-        bound.append(_Bound(process, cpus))
-    return bound
+        process.values[_CPUS] = str(len(usable[status.cpus]))
+    return [_Bound(process, usable[status.cpus]) for process, status in known]
 
 
 def _count(

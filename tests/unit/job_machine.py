@@ -48,7 +48,9 @@ def furnish(machine: Machine) -> None:
     for kind, number in HERE.items():
         machine.link(f"/proc/self/ns/{kind}", f"{kind}:[{number}]")
     machine.put("/proc/self/net/dev", "Inter-|\n face |\n  eth0: 0 0\n    lo: 0 0\n")
-    machine.put("/sys/class/net/eth0/operstate", "up\n")
+    shutil.rmtree(f"{machine.root}/sys/class/net", ignore_errors=True)  # folders, which the kernel's are not
+    machine.put("/sys/devices/virtual/net/eth0/operstate", "up\n")
+    machine.link("/sys/class/net/eth0", "../../devices/virtual/net/eth0")
 
 
 def process(

@@ -23,8 +23,12 @@ _UID = "[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}"
 _SLICES = r"(?:/[^/]+\.slice)*"
 
 #: cgroup/v2 of slurmd: its scope may have the node's name before it (Slurm's guide, cgroup_v2.html), in the
-#: slice of slurmd
-_SLURM_2 = regex(rf"{_SLICES}/(?:[^/]+_)?slurmstepd\.scope/job_([0-9]{{1,10}})(?:/|\Z)", re.ASCII)
+#: slice of slurmd. From Slurm 26.05 on, a group has the SLUID of the job (src/common/sluid.c: print_sluid)
+#: instead, unless cgroup.conf has CgroupJobIdPaths=yes
+_SLURM_2 = regex(
+    rf"{_SLICES}/(?:[^/]+_)?slurmstepd\.scope/(?:job_([0-9]{{1,10}})|(s[0-9A-HJKMNP-TV-Z]{{13}}))(?:/|\Z)",
+    re.ASCII,
+)
 #: cgroup/v1: /slurm or /slurm_NODE, then the user and the job
 _SLURM_1 = regex(r"/slurm(?:_[^/]+)?/uid_[0-9]{1,10}/job_([0-9]{1,10})(?:/|\Z)", re.ASCII)
 #: kubelet with systemd's driver: the uid has _ for -. docker is cri-dockerd's.
@@ -62,6 +66,8 @@ _LXC = regex(r"/(?:lxc\.payload\.|lxc/)([^/]{1,64})(?:/|\Z)")
 _NSPAWN = regex(
     rf"{_SLICES}/(?:systemd-nspawn@([^/]{{1,200}})\.service|machine-([^/]{{1,200}})\.scope)/payload(?:/|\Z)"
 )
+#: A sign of a name in the name of a unit (systemd.unit(5), String Escaping for Inclusion in Unit Names)
+_ESCAPED = regex(r"\\x([0-9a-f]{2})", re.ASCII)
 _USERS = regex(r"/user\.slice/user-([0-9]{1,10})\.slice/user@\1\.service(/.*)?\Z", re.ASCII | re.DOTALL)
 _SESSION = regex(r"/user\.slice/user-[0-9]{1,10}\.slice/session-([^/]{1,64})\.scope(?:/|\Z)", re.ASCII)
 _UNIT = regex(rf"{_SLICES}/([^/]+\.(?:service|scope))(?:/|\Z)")
@@ -85,9 +91,9 @@ _ROW = regex(r"^[0-9]{1,10}:[^:\n]*:(/[^\n]*)$", re.MULTILINE | re.ASCII)
 
 
 class Job(NamedTuple):
-    """kind: one of the above. id: of the job, pod, container, unit or session. container: its id, empty
-    outside of one; LXC and nspawn have names alone. runtime: podman, docker, containerd, crio, lxc or nspawn;
-    empty if unknown."""
+    """kind: one of the above. id: number or SLUID of the job, or id of the pod, container, unit or session.
+    container: its id, empty outside of one; LXC and nspawn have names alone. runtime: podman, docker,
+    containerd, crio, lxc or nspawn; empty if unknown."""
 
     kind: str
     id: str
@@ -120,7 +126,7 @@ def of_path(path: str) -> Job:
     """The job of a path below the root of a hierarchy."""
     slurm = _SLURM_2.match(path) or _SLURM_1.match(path)
     if slurm:
-        return Job(SLURM, slurm.group(1))
+        return Job(SLURM, slurm.group(slurm.lastindex or 1))
     pod = _POD_SLICE.match(path) or _POD_NAME.match(path) or _POD_FOLDER.match(path)
     if pod:
         uid, driver, container = pod.groups()
@@ -139,7 +145,8 @@ def of_path(path: str) -> Job:
         return Job(CONTAINER, machine.group(1), "", "lxc")
     machine = _NSPAWN.match(path)
     if machine:
-        return Job(CONTAINER, machine.group(1) or machine.group(2), "", "nspawn")
+        name = machine.group(1) or machine.group(2)
+        return Job(CONTAINER, _ESCAPED.sub(lambda sign: chr(int(sign.group(1), 16)), name), "", "nspawn")
     session = _SESSION.match(path)
     if session:
         return Job(SESSION, session.group(1))

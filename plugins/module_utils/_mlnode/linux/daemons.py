@@ -105,5 +105,6 @@ def _unit(path: str, init: str) -> str:
 
 def limit(text: str, row: str, unit: str) -> tuple[str, str] | None:
     """Soft and hard limit of a row of /proc/PID/limits, such as `Max open files` in files, or None."""
-    match = re.search(rf"^{re.escape(row)} +(\S+) +(\S+) +{unit} *$", text, re.MULTILINE)
+    amount = "([0-9]{1,20}|unlimited)"
+    match = re.search(f"^{re.escape(row)} +{amount} +{amount} +{unit} *$", text, re.MULTILINE)
     return (match.group(1), match.group(2)) if match else None

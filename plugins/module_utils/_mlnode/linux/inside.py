@@ -204,6 +204,8 @@ def files(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
 
 
 def _file(mounts: Sequence[Mount], root: int, path: str) -> Value:
+    if not path.startswith("/"):
+        return Value(unreadable=f"{path} is relative to the folder of the process, which may have changed")
     try:
         _touchable(mounts, path)
         return Value(text=namespaces.read(root, path, MOST_FILE).decode("utf-8", "surrogateescape"))

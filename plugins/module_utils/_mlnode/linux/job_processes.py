@@ -153,7 +153,7 @@ def _hits(host: Host, pid: int, choice: Choice) -> list[tuple[str, str]]:
     if not choice.by_group:
         return hits
     group = cgroup_names.parse(host.text(f"/proc/{pid}/cgroup"))
-    if group.job.kind == cgroup_names.SLURM and jobs.name_of(host, pid) == jobs.STEP_NAME:
+    if group.job.kind == cgroup_names.SLURM and _is_daemon(host, pid):
         return hits
     job = _job(host, _birth(host, pid).parent, group) if choice.slurm_jobs else group.job
     tests: tuple[tuple[str, Sequence[str], Callable[[str], bool]], ...] = (
@@ -231,13 +231,27 @@ def _ids(host: Host, pid: int) -> Ids:
     return Ids(int(uids[3]), int(gids[3]), tuple(map(int, groups)))
 
 
-# -- Slurm without control groups ----------------------------------------------------------
+# -- Slurm jobs whose control groups do not show their number ------------------------------
 
 
 def _job(host: Host, parent: int, group: Group) -> Job:
-    """The job of a process, by its parents if its control group shows none, as with
-    ProctrackType=proctrack/linuxproc. Raises HostError."""
+    """The job of a process: by the daemon of its step in the groups of its SLUID; by its parents if its
+    control group shows none, as with ProctrackType=proctrack/linuxproc. Raises HostError."""
+    if group.job.kind == cgroup_names.SLURM and not group.job.id.isdigit():
+        by_sluid = host.once("Slurm jobs by their SLUID", partial(_by_sluid, host))
+        return by_sluid.get(group.job.id, group.job)
     return (_of_children(host, parent, 0) if group.job.kind in _UNSURE else None) or group.job
+
+
+def _by_sluid(host: Host) -> dict[str, Job]:
+    known: dict[str, Job] = {}
+
+    def process(pid: int) -> None:
+        job = _of_title(host, pid) if _is_daemon(host, pid) else None
+        known.update({cgroup_names.parse(host.read(f"/proc/{pid}/cgroup")).job.id: job} if job else {})
+
+    jobs.each(host, process)
+    return known
 
 
 def _of_children(host: Host, pid: int, generation: int) -> Job | None:
@@ -248,17 +262,27 @@ def _of_children(host: Host, pid: int, generation: int) -> Job | None:
 
 
 def _of_step(host: Host, pid: int, generation: int) -> Job | None:
-    """The job of a step's daemon, or of one above it. The daemon runs as root in the node's own processes,
-    which no user and no container can imitate."""
+    """The job of a step's daemon, or of one above it."""
     try:
-        is_step = jobs.name_of(host, pid) == jobs.STEP_NAME and _ids(host, pid).user == 0
-        if not is_step or host.link_target(f"/proc/{pid}/ns/pid") != host.link_target("/proc/self/ns/pid"):
+        if not _is_daemon(host, pid):
             return _of_children(host, _birth(host, pid).parent, generation + 1)
-        job = jobs.job_of_step(host.read_bytes(f"/proc/{pid}/cmdline"))
+        return _of_title(host, pid)
     except HostError as error:
         if jobs.is_gone(error):
             return None
         raise
+
+
+def _is_daemon(host: Host, pid: int) -> bool:
+    """True for a step's daemon: it runs as root in the node's own processes, which no user and no container
+    can imitate. Raises HostError."""
+    is_step = jobs.name_of(host, pid) == jobs.STEP_NAME and _ids(host, pid).user == 0
+    return is_step and host.link_target(f"/proc/{pid}/ns/pid") == host.link_target("/proc/self/ns/pid")
+
+
+def _of_title(host: Host, pid: int) -> Job | None:
+    """Raises HostError."""
+    job = jobs.job_of_step(host.read_bytes(f"/proc/{pid}/cmdline"))
     return Job(cgroup_names.SLURM, job) if job else None
 
 
@@ -289,7 +313,7 @@ def pod_uids(host: Host, word: str) -> list[str]:
 
 
 def container_ids(host: Host, word: str, seconds: float) -> list[str]:
-    """Ids of a container's name, or the word itself, which may be a name in LXC, or the beginning of an id.
+    """Ids of a container's name, and the word itself, which may be a name in LXC, or the beginning of an id.
     Raises HostError, and DeclarationError for a word with other characters than a name has."""
     if not _NAME.match(word):
         raise DeclarationError(f"container: expected a name or an id, got {word!r}")
@@ -303,4 +327,4 @@ def container_ids(host: Host, word: str, seconds: float) -> list[str]:
         ids += [line for line in done.out.split() if done.rc == 0 and _HEX.match(line)]
     if not ids and silent and not _HEX.match(word):
         raise silent[0]
-    return ids or [word]
+    return ids if ids and _HEX.match(word) else [*ids, word]

@@ -166,11 +166,15 @@ def _pause(node: Node) -> str:
 
 
 def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
-    """Checks of unreadable processes. Returns the CPUs of the processes that still run."""
+    """Checks of unreadable processes. Returns the CPUs of the processes that still run. Without a cpuset, all
+    possible CPUs are allowed, also those that are offline, as with nosmt: these are left out."""
     known = yield from statuses.of_processes(place, node, _subject(place, COUNT), OF_PROCESS)
+    online = {*node.topology.cpus.online}
+    sets = {status.cpus for _process, status in known}
+    usable = {cpus: tuple(cpu for cpu in cpus if cpu in online) or cpus for cpus in sets}
     for process, status in known:
-        process.values[_CPUS] = str(len(status.cpus))
-    return [_Bound(process, status.cpus) for process, status in known]
+        process.values[_CPUS] = str(len(usable[status.cpus]))
+    return [_Bound(process, usable[status.cpus]) for process, status in known]
 
 
 def _count(

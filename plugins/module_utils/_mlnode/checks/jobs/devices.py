@@ -8,6 +8,7 @@ device is in its network namespace (drivers/infiniband/core/device.c: rdma_dev_a
 
 from __future__ import annotations
 
+import errno
 from typing import Iterator, Mapping, Sequence
 
 from ...linux import cgroup_files, uverbs
@@ -26,6 +27,7 @@ from .model import Node, Place
 _GPUS, _DEVICES, _RAILS, _MODE, _GIDS = OF_PLACE = (
     "gpus visible", "rdma devices visible", "rails visible", "rdma namespaces", "rdma devices with gids",
 )  # fmt: skip
+OF_HARDWARE = (_GPUS, _RAILS, _GIDS)
 
 GPUS, RAILS, MODE, GIDS = "job_gpus", "job_rails", "job_rdma_namespace", "job_gids"
 
@@ -307,6 +309,11 @@ def _interfaces(node: Node, device: RdmaDevice) -> Iterator[str]:
     for port in device.ports:
         folder = f"{RDMA}/{device.name}/ports/{port.number}/gid_attrs/ndevs"
         for index in node.host.names(folder):
-            name = (node.host.value(f"{folder}/{index}").text or "").strip()
+            try:
+                name = node.host.text(f"{folder}/{index}").strip()
+            except HostError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                continue
             if name:
                 yield name

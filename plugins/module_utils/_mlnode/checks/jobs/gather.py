@@ -124,9 +124,10 @@ def _with_confs(node: Node, made: Sequence[tuple[Place, Value]]) -> list[Place]:
     works = [inside.files(node.host, place.first, paths) for place, paths in divided]
     answers = inside.ask(node.host, works)
     _note_ended(node, ((place.first, answer) for (place, _paths), answer in zip(divided, answers)))
+    read = (dict(zip(paths, inside.files_of(answer, paths))) for (_, paths), answer in zip(divided, answers))
     return [
-        replace(place, confs=dict(zip(paths, inside.files_of(answer, paths))))
-        for (place, paths), answer in zip(divided, answers)
+        replace(place, confs=nccl.agreed(place.processes[0], confs))
+        for (place, _paths), confs in zip(divided, read)
     ]
 
 
@@ -136,8 +137,9 @@ def _divided(node: Node, place: Place, passwd: Value) -> Iterator[tuple[Place, l
     except HostError:  # the process has ended
         user = None
     conf = nccl_file.path_of(node.host)
-    by_paths: dict[tuple[str, ...], list[Process]] = {}
+    by_paths: dict[tuple[tuple[str, ...], bool], list[Process]] = {}
     for process in place.processes:
-        by_paths.setdefault(tuple(nccl.conf_paths(process, passwd, user, conf)), []).append(process)
-    for paths, processes in by_paths.items():
+        key = tuple(nccl.conf_paths(process, passwd, user, conf)), process.variable("HOME") is None
+        by_paths.setdefault(key, []).append(process)
+    for (paths, _homeless), processes in by_paths.items():
         yield replace(place, processes=tuple(processes), values={}, unknown={}), [*paths]

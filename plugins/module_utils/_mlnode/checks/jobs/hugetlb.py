@@ -56,7 +56,10 @@ def _pools(node: Node) -> dict[int, int]:
     pools = {}
     for name in node.host.names(POOLS):
         match = _POOL.match(name)
-        count = values.number(node.host.text(f"{POOLS}/{name}/nr_hugepages")) if match else None
+        path = f"{POOLS}/{name}/nr_hugepages"
+        count = values.number(node.host.read(path)) if match else 0
+        if count is None:
+            raise HostError("understand", path, None, "it has no number")
         if match and count:
             pools[int(match.group(1))] = count
     return pools
@@ -116,10 +119,9 @@ def _has(node: Node, known: Line, file: str) -> bool:
 
 
 def _refused(node: Node, known: Line, name: str, limit: Limit) -> int:
-    """Requests beyond the limit of a group; 0 if the kernel does not count them."""
+    """Requests beyond the limit of a group; 0 if the kernel does not count them. Raises HostError."""
     folder = limit.group.folder
     if known.version == 1:
         files = [f"{folder}/hugetlb.{name}.{part}failcnt" for part in ("", "rsvd.")]
-        return sum(values.number(cgroup_files.value(node.host, file).text) or 0 for file in files)
-    path = f"{folder}/hugetlb.{name}.events.local"
-    return cgroup_files.pairs(cgroup_files.value(node.host, path).text or "").get("max", 0)
+        return sum(values.number(node.host.text(file)) or 0 for file in files)
+    return cgroup_files.pairs(node.host.text(f"{folder}/hugetlb.{name}.events.local")).get("max", 0)

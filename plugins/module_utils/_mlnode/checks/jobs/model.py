@@ -12,7 +12,7 @@ from ...knobs.nccl.file import PATH
 from ...linux import job_processes
 from ...linux.inside import Environment, Network, Storage
 from ...linux.job_processes import JobProcess
-from ...model.errors import MlnodeError, printable
+from ...model.errors import MlnodeError, listed, printable
 from ...model.record import NamedTuple, dataclass, field
 from ...model.setting import Value
 from ...topology import hardware
@@ -187,6 +187,14 @@ class Node:
     def undeclared(self, subject: Subject, words: str) -> Check:
         """Check without a declared value; unknown if a declaration cannot be used."""
         return subject.unknown("a declaration cannot be used") if self.errors else subject.skip(words)
+
+    @property
+    def unread(self) -> str:
+        """Why the hardware of the node is not known as a whole, apart from the cores of CPUs; empty if it is.
+        Raises HostError."""
+        every = (problem for problem in self.topology.problems if "/topology/" not in problem.path)
+        problems = [problem.what for problem in every if not problem.missing]
+        return f"hardware of the node: {listed(problems, 1)}" if problems else ""
 
     @property
     def topology(self) -> Topology:

@@ -4,6 +4,7 @@
 
 NCCL reads the file that NCCL_CONF_FILE names, or else .nccl.conf in the home folder, and then /etc/nccl.conf;
 RCCL reads .rccl.conf and /etc/rccl.conf. The first value of a variable counts (src/misc/param.cc: initEnv).
+The home folder is the account's, and from 2.30 on HOME; the version of a process is not known.
 The kernel shows the environment at the start of the process; a program may change it later.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import Iterator, Mapping, Sequence
 
 from ...engine.kind import Context, Facts
-from ...knobs.nccl import environment, file, lint, names, schema, values
+from ...knobs.nccl import environment, file, lint, names, reading, schema, values
 from ...knobs.nccl.jobs import Assigned
 from ...knobs.nccl.kind import UNSET, kind
 from ...knobs.nccl.parse import name_of
@@ -28,6 +29,8 @@ from .model import Node, Place, Process
 NAME, VALUES, UNREAD = "job_nccl", "job_nccl_values", "job_nccl_files"
 
 CONF_FILE = "NCCL_CONF_FILE"
+#: Name of a library that gives NCCL from 2.28 on all values in its own way, or none (src/plugin/env.cc)
+_PLUGIN = "NCCL_ENV_PLUGIN"
 _REFERENCE = "NCCL user guide, Environment Variables"
 _REASON = "NCCL takes another value, or less of the hardware, without a word at NCCL_DEBUG=WARN"
 #: Name in `unknown` for all variables of NCCL
@@ -51,15 +54,28 @@ _ENVIRONMENT = "its environment"
 
 
 def conf_paths(process: Process, passwd: Value, user: int | None, conf: str) -> list[str]:
-    """Files that NCCL reads in this process, in its order; without the one in a home folder that is not
-    known. user: id inside the process's user namespace. conf: file for all users."""
+    """Files that any NCCL reads in this process, in its order. user: id inside the process's user namespace.
+    conf: file for all users."""
     chosen = process.variable(CONF_FILE)
     if chosen:
-        return [chosen, conf] if chosen.startswith("/") else [conf]
+        return [chosen, conf]
     home = inside.home(passwd.text, user) if passwd.text is not None and user is not None else None
-    folder = home or process.variable("HOME") or ""
-    own = f"{folder.rstrip('/')}/{file.home_name(conf)}"
-    return [own, conf] if folder.startswith("/") else [conf]
+    folders = [folder for folder in (home, process.variable("HOME")) if folder is not None]
+    return [*dict.fromkeys(f"{folder.rstrip('/')}/{file.home_name(conf)}" for folder in folders), conf]
+
+
+def agreed(process: Process, confs: Mapping[str, Value]) -> Mapping[str, Value]:
+    """The files in force, of those that conf_paths() names. If versions of NCCL differ in what they read in a
+    home folder, that is unreadable."""
+    *own, conf = confs
+    unread = process.environment.unknown or any(confs[path].unreadable is not None for path in own)
+    if not own or process.variable(CONF_FILE) or unread:
+        return confs
+    texts = {confs[path].text for path in own} | ({None} if process.variable("HOME") is None else set())
+    if len(texts) == 1:
+        return {own[0]: confs[own[0]], conf: confs[conf]}
+    words = "NCCL before 2.30 reads the file in the home folder of the account, later ones the one in HOME"
+    return {**confs, own[-1]: Value(unreadable=words)}
 
 
 def taken(place: Place, process: Process) -> dict[str, _Taken]:
@@ -123,8 +139,15 @@ def _group(
     target = place.target(processes)
     unread = _unread(place, processes[0])
     good: list[str] = []
+    plugin = variables.get(_PLUGIN)
+    given = plugin.value if plugin and (plugin.value or "").casefold() not in ("", "none") else None
     for name, want in wants.items():
-        check = _compared(place, name, want, variables.get(name), unread, target)
+        used = variables.get(name)
+        if given is None or name == _PLUGIN:
+            check = _compared(place, name, want, used, unread, target)
+        else:
+            words = f"{name} is not known: {_PLUGIN} {printable(given)} may give another value"
+            check = place.subject(NAME, target=target, expected=want).unknown(words)
         if check is None:
             good.append(name)
         else:
@@ -174,8 +197,10 @@ def _compared(
 
 def _same(name: str, text: str, want: str) -> bool:
     known = names.KNOWN.get(name)
-    if known is None:
+    if known is None or not text:
         return text == want
+    if reading.is_number(name):  # with anything behind it, such as the end of a line of Windows
+        return str(reading.strtoll(text)) == want
     try:
         return values.check(known.check).spelled(text) == want
     except ValueError:

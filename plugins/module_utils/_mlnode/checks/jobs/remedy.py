@@ -190,7 +190,9 @@ def _of_group(place: Place, group: str, advice: Mapping[str, str], settings: str
     """The runtime's remedy for a group of the job itself; systemd's for a slice above it."""
     of_group = cgroup_names.of_path(group)
     job = place.first.job
-    if (of_group.kind, of_group.id) == (job.kind, job.id) and form(place) in advice:
+    # A Slurm job's group may have another name of it.
+    own = of_group.kind == job.kind and (job.kind == cgroup_names.SLURM or of_group.id == job.id)
+    if own and form(place) in advice:
         return advice[form(place)]
     name = printable(group.rpartition("/")[2])
     if name.endswith((".slice", ".service", ".scope")):

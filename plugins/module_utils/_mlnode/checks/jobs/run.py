@@ -39,6 +39,10 @@ SUBJECTS = (
     Part(devices.RAILS, devices.checks, devices.OF_PLACE),
 )
 
+#: Checks against the hardware of the node, and their values
+_OF_HARDWARE = (cpus.NEAR, cpus.IRQS, memory.NEAR, devices.GPUS, devices.RAILS, devices.GIDS)
+_HARDWARE_VALUES = (*cpus.OF_PROCESS, *devices.OF_HARDWARE)
+
 OPTIONS: Table = {
     "pid": Option("list", elements="int", default=[]),
     "cgroup": Option("list", elements="str", default=[]),
@@ -133,6 +137,10 @@ def _safely(subject: Part, place: Place, node: Node) -> Iterator[Check]:
     count. Paths of control groups contain any sign."""
     try:
         for check in subject.checks(place, node):
+            of_hardware = check.name in _OF_HARDWARE and check.verdict in (Verdict.PASS, Verdict.SKIP)
+            if of_hardware and node.unread:
+                check = replace(check, verdict=Verdict.UNKNOWN, found=f"{check.found}; {node.unread}")
+                place.unknown.update(dict.fromkeys(_HARDWARE_VALUES, printable(node.unread)))
             yield replace(
                 check, expected=printable(check.expected), found=printable(check.found),
                 source=printable(check.source), advice=printable(check.advice),

@@ -8,6 +8,7 @@ from typing import Iterator
 
 from ...linux.inside import Storage
 from ...model import values
+from ...model.errors import printable
 from ...model.setting import Severity
 from ..model import Check, Subject, Verdict
 from . import ranks, remedy
@@ -50,10 +51,14 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     if place.defaults.shm_size is not None and "ipc" in place.own:
         yield _as_declared(place, subject, storage, place.defaults.shm_size, evidence)
         return
-    if count < 2:
-        yield subject.skip(f"{evidence}: not judged, as ranks share it")
-        return
     good = not storage.size or storage.size >= _ENOUGH
+    if count < 2:
+        unread = next(filter(None, (process.environment.unknown for process in place.processes)), "")
+        if unread and not good:
+            yield subject.unknown(f"{evidence}, or more: its environment: {printable(unread)}")
+        else:
+            yield subject.skip(f"{evidence}: not judged, as ranks share it")
+        return
     yield subject.judged(
         good, evidence, expected="1 GiB or more for several ranks", advice=remedy.shm(place, _SIZE),
         bad=Verdict.FAIL if storage.size <= _USUAL else Verdict.WARN,

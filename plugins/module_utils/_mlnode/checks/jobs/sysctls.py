@@ -98,7 +98,9 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     for own in owned:
         key, value = own.setting.key, place.network.values[own.setting.path]
         place.known(f"sysctl {key}", value)
-        if value.absent is not None:
+        # An interface there with the name of the node's is another one.
+        others = "net" in place.own and sysctl_reach.reach(key) is Reach.INTERFACE
+        if value.absent is not None or others:
             absent.append(key)
         elif value.text is None:
             yield subject.unknown(f"{key}: {value.problem}")

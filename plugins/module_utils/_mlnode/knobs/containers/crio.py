@@ -19,7 +19,6 @@ from .runtime import FILE, Given, Runtime, argument, arguments, walked
 
 _MAIN, _FOLDER = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 _TABLE = ("crio", "runtime")
-_VARIABLES = {"default_sysctls": "CONTAINER_DEFAULT_SYSCTLS", "default_ulimits": "CONTAINER_DEFAULT_ULIMITS"}
 
 
 class Crio(Runtime):
@@ -33,16 +32,14 @@ class Crio(Runtime):
     }
 
     def unread(self, host: Host, topic: str) -> str:
-        lines = arguments(host, self.unit)
         for flags, usual in ((("config", "c"), _MAIN), (("config-dir", "d"), _FOLDER)):
-            value, where = argument(lines, *flags)
+            value, where = _argument(host, *flags)
             if value and value.rstrip("/") != usual:
                 return f"{where} makes crio read {value} instead of {usual}: set the values there"
         return super().unread(host, topic)
 
     def flag(self, host: Host, topic: str) -> str:
-        key = lists.KEYS[topic]
-        return argument(arguments(host, self.unit), key.replace("_", "-"), _VARIABLES.get(key, key))[1]
+        return _argument(host, lists.KEYS[topic].replace("_", "-"))[1]
 
     def given(self, host: Host, topic: str, name: str, want: Values) -> Given:
         own = self.file(name)
@@ -64,3 +61,9 @@ class Crio(Runtime):
 
     def sources(self, host: Host, topic: str) -> list[str]:
         return lists.sources(host, self.read_files(host), _TABLE, topic)
+
+
+def _argument(host: Host, *flags: str) -> tuple[str, str]:
+    """As argument(), also for the variable of the first flag (internal/criocli/criocli.go: EnvVars)."""
+    variable = f"CONTAINER_{flags[0].upper().replace('-', '_')}"
+    return argument(arguments(host, Crio.unit), *flags, variable)

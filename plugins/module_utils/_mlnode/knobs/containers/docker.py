@@ -62,8 +62,8 @@ class Docker(Runtime):
         path, where = argument(lines, "config-file")
         if path and path != PATH:
             return f"{where} makes dockerd read {path} instead of {PATH}: set the values there"
-        value, where = argument(lines, _FLAGS[topic])
-        if value:
+        where = argument(lines, _FLAGS[topic])[1]
+        if where:
             return (
                 f"{where} has --{_FLAGS[topic]}, and dockerd does not start if {PATH} has "
                 f"{_KEYS[topic]}, too: remove the argument"

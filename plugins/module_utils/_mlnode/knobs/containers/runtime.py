@@ -134,10 +134,10 @@ def arguments(host: Host, unit: str) -> list[Line]:
 
 
 def argument(lines: Iterable[Line], *flags: str) -> tuple[str, str]:
-    """Value and place of the last of these flags; two empty texts without one."""
+    """Value and place of the last of these flags, or variables in capitals; two empty texts without one."""
     last = "", ""
-    names = "|".join(flag.replace("-", "[-]") for flag in flags)
-    pattern = regex(rf"(?:^|[\s\"'=])--?(?:{names})(?![\w-])(?:[= ]+[\"']?([^\s\"']*))?")
+    names = "|".join(flag if flag.isupper() else f"--?{flag}" for flag in flags)
+    pattern = regex(rf"(?:^|[\s\"'=])(?:{names})(?![\w-])(?:[= ]+[\"']?([^\s\"']*))?")
     for line in lines:
         for match in pattern.finditer(line.value or ""):
             last = match.group(1) or "", line.where

@@ -89,16 +89,17 @@ def test_a_process_that_cannot_be_read_is_reported(node: Machine) -> None:
 def test_processes_are_chosen_by_their_groups(node: Machine) -> None:
     process(node, 20, "python", cgroup=f"{SLURM}/user/task_0")
     process(node, 21, "slurmstepd", cgroup=f"{SLURM}/slurm")
+    process(node, 19, "slurmstepd", cgroup=f"{SLURM}/user/task_1", user=1000)  # calls itself so
     process(node, 22, "bash", cgroup=f"/docker/{CONTAINER}")
     process(node, 23, "vllm", cgroup=f"/kubepods/pod{UID}/{CONTAINER}")
     process(node, 24, "other", cgroup="/system.slice/vllm.service")
     process(node, 25, "other", cgroup="/system.slice/vllm.service.d")
     for choice, expected in (
-        (Choice(slurm_jobs=("4711",)), [20]),
+        (Choice(slurm_jobs=("4711",)), [19, 20]),
         (Choice(containers=(CONTAINER[:6],)), [22, 23]),
         (Choice(pods=(UID,)), [23]),
         (Choice(cgroups=("/system.slice/vllm.service",)), [24]),
-        (Choice(cgroups=("/system.slice/",)), [20, 24, 25]),
+        (Choice(cgroups=("/system.slice/",)), [19, 20, 24, 25]),
         (Choice(pids=(22,), pods=(UID,)), [22, 23]),
         (Choice(pids=(24, 22)), [24, 22]),
     ):
@@ -173,6 +174,32 @@ def test_a_circle_of_parents_ends(node: Machine) -> None:
     assert job_processes.with_devices(node).processes[0].job.kind == "session"
 
 
+SLUID = "/system.slice/slurmstepd.scope/sEKNKTV3WPV50{}/step_0"
+
+
+def of_sluids(node: Machine, **of_daemon: object) -> list[Job]:
+    """Jobs of two processes that init has adopted, each in a job of its own. of_daemon: of the first one."""
+    for job, more in enumerate((of_daemon, {})):
+        daemon = {"cmdline": f"slurmstepd: [471{job}.0]", "cgroup": f"{SLUID.format(job)}/slurm", **more}
+        process(node, 50 + job, "slurmstepd", **daemon)  # type: ignore[arg-type]  # any field
+        task = f"{SLUID.format(job)}/user/task_0"
+        process(node, 60 + job, "python", "/dev/nvidia0", user=1000, cgroup=task)
+    node.forget()
+    return [process.job for process in job_processes.with_devices(node).processes]
+
+
+def test_the_daemon_in_the_groups_of_a_sluid_has_its_job(node: Machine) -> None:
+    """As Slurm 26.05 has it without CgroupJobIdPaths."""
+    assert of_sluids(node) == [Job("slurm", "4710"), Job("slurm", "4711")]
+    assert pids(job_processes.chosen(node, Choice(slurm_jobs=("4711",)))) == [61]
+
+
+@pytest.mark.parametrize("of_daemon", [{"user": 1000}, {"namespaces": {"pid": 9}}, {"cmdline": "x"}], ids=str)
+def test_a_sluid_without_a_daemon_is_a_job_of_its_own(node: Machine, of_daemon: dict[str, object]) -> None:
+    assert of_sluids(node, **of_daemon) == [Job("slurm", "sEKNKTV3WPV500"), Job("slurm", "4711")]
+    assert job_processes.chosen(node, Choice(slurm_jobs=("4710",))).met == {}
+
+
 # -- names ---------------------------------------------------------------------------------
 
 
@@ -202,15 +229,18 @@ def test_a_runtime_knows_its_containers_by_name(tmp_path: pathlib.Path) -> None:
     node = Runtimes(str(tmp_path))
     node.silent = set()
     node.answers = {"podman": Finished(0, f"{CONTAINER}\n", ""), "docker": Finished(1, "", "no such object")}
-    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
+    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER, "trainer"]  # maybe of LXC
     node.answers["podman"] = Finished(125, "", "no such container")
-    assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]  # maybe of LXC
+    assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]
     assert job_processes.container_ids(node, "3f2c", 1) == ["3f2c"]
+    node.answers["podman"] = Finished(0, f"{CONTAINER}\n", "")
+    assert job_processes.container_ids(node, "cafe", 1) == [CONTAINER]
+    node.answers["podman"] = Finished(125, "", "no such container")
     node.silent = {"docker"}
     with pytest.raises(HostError, match="no answer"):
         job_processes.container_ids(node, "trainer", 1)
     node.answers["podman"] = Finished(0, f"{CONTAINER}\n", "")
-    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER]
+    assert job_processes.container_ids(node, "trainer", 1) == [CONTAINER, "trainer"]  # maybe of LXC
     node.silent = set()
     node.answers = {"podman": Finished(0, "\x1b[2J rubbish\n", "")}
     assert job_processes.container_ids(node, "trainer", 1) == ["trainer"]

@@ -26,7 +26,7 @@ OWN_NET = {"net": 4026532001}
 def training_node(root: pathlib.Path) -> Machine:
     machine = Machine(str(root))
     job_machine.furnish(machine)
-    shutil.rmtree(root / "sys/class/net")  # folders, which the kernel's are not
+    shutil.rmtree(root / "sys/class/net")
     fabric_tree.healthy(Tree(root))
     machine.put("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
     machine.put("/proc/sys/vm/swappiness", "60\n")

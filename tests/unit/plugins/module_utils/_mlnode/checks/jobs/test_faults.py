@@ -13,11 +13,15 @@ import pytest
 from ansible_collections.mlnode.tuning.tests.unit import control_groups
 from ansible_collections.mlnode.tuning.tests.unit.job_machine import declare, process
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
+from mlnode.checks.jobs import gather
 from mlnode.checks.jobs.run import Jobs
-from mlnode.checks.model import Verdict
+from mlnode.checks.model import BAD, Verdict
+from mlnode.linux.inside import Storage
+from mlnode.model.errors import HostError
 
 from .looking import FIRST, OWN_NET, SCOPE, look, named, see
-from .test_memory import POOL, old
+from .test_devices import uverbs
+from .test_memory import GIB, POOL, events, old, use
 
 #: As plugin_utils/jobs/model.py has them
 _SOURCES = {
@@ -86,6 +90,63 @@ def test_no_value_disappears_by_an_unreadable_file(node: Machine) -> None:
                 faults.append((path, missing, lost))
     assert not faults
     assert looks > len(names)
+
+
+@pytest.fixture
+def faulty(node: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A job with a fault of each kind that this node can have."""
+    for number, address in enumerate(("0000:14:00.0", "0000:94:00.0")):
+        uverbs(node, number, f"mlx5_{number}", address)
+    see(monkeypatch, {"nvidia0": "195:0", "infiniband/uverbs1": "231:193"})
+    monkeypatch.setattr(gather, "Storage", lambda *_given: Storage("tmpfs", 64 << 20, 1 << 20))
+    variables = ["HOME=/root", "RANK=0", "WORLD_SIZE=16", "LOCAL_WORLD_SIZE=8", "NCCL_BUFSIZE=1"]
+    process(
+        node, 20, "python", "/dev/nvidia0", cgroup=SCOPE, environment=variables, cpus="1,5", nodes="1",
+        thp="0", files={"/etc/nccl.conf": "NCCL_IB_TIMEOUT=5\n"},
+    )  # fmt: skip
+    limits = {"memory.max": str(GIB), "memory.high": str(GIB), "cpu.max": "200000 100000"}
+    pages = {"hugetlb.2MB.max": "2097152", "hugetlb.2MB.events.local": "max 3"}
+    killed = {"memory.events": events(oom_kill=2), "memory.swap.current": str(GIB)}
+    control_groups.group(node, SCOPE, {**limits, **pages, **killed})
+    use(node, SCOPE, 0.95)
+    node.put("/proc/swaps", "Filename\tType\n/dev/vda2 partition 8388604 0 -2\n")
+    node.put(_SOMAXCONN, "128\n")
+    for number in range(2):
+        node.put(f"/proc/irq/{101 + 0x10 + number}/effective_affinity_list", f"{number}\n")
+    declare(
+        node, sysctl={"settings": {"net.core.somaxconn": 4096}}, limits={"memlock": "unlimited"},
+        nccl={"variables": {"NCCL_IB_TIMEOUT": 22}},
+    )  # fmt: skip
+    return node
+
+
+#: What stands for these checks if the look ends before them
+_BEFORE = {
+    "job_memory_high": "job_memory_limit",
+    "job_memory_kills": "job_memory_limit",
+    "job_memory_swap": "job_memory_limit",
+    "job_cpu_interrupts": "job_cpu_node",
+}
+
+
+def test_no_fault_is_hidden_by_an_unreadable_file(faulty: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths: set[str] = set()
+    stored = Machine.stored
+    monkeypatch.setattr(Machine, "stored", lambda host, path: paths.add(path) or stored(host, path))
+    bad = {check.name for check in look(faulty).checks if check.verdict in BAD}
+    assert len(bad) == 15, bad
+    hidden = []
+    for path in sorted(paths):
+        faulty.unreadable = {path: errno.EIO}
+        try:
+            jobs = look(faulty)
+        except HostError:
+            continue
+        left = {check.name for check in jobs.checks if check.verdict in BAD}
+        lost = {name for name in bad - left if _BEFORE.get(name) not in left}
+        hidden += [(path, lost)] if lost and jobs.places else []
+    assert not hidden
+    assert len(paths) > 100
 
 
 def test_version_1_limits_nothing_by_memory_high(node: Machine) -> None:

@@ -106,6 +106,14 @@ def test_ranks_of_a_job_with_the_same_limit_are_one_check(node: Machine) -> None
     assert len(jobs.places) == 4
 
 
+@pytest.mark.parametrize("memlock", ["infinity infinity", "-1 -1", "unlimited", "8 MiB", "0x10 unlimited"])
+def test_a_limit_in_other_words_is_unknown(node: Machine, memlock: str) -> None:
+    declare(node, limits={"memlock": "unlimited"})
+    process(node, 20, "python", "/dev/nvidia0", memlock=f"{memlock} ")
+    ((_target, verdict, _expected, _found),) = of(look(node), "job_limit")
+    assert verdict == "unknown"
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ENOENT, errno.ESRCH])
 def test_a_limit_that_cannot_be_read_is_unknown(node: Machine, number: int) -> None:
     """The process still runs, whatever the error."""

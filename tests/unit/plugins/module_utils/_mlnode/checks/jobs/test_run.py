@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import job_machine
-from ansible_collections.mlnode.tuning.tests.unit.job_machine import CONTAINER, UID, declare, process
+from ansible_collections.mlnode.tuning.tests.unit.job_machine import CONTAINER, HERE, UID, declare, process
 from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.checks.jobs import run, shared_memory
 from mlnode.checks.jobs.model import Part
 from mlnode.checks.jobs.run import Jobs
-from mlnode.linux.inside import Storage
+from mlnode.linux.inside import Network, Storage
 from mlnode.model.errors import DeclarationError
+from mlnode.model.setting import Value
 
 GIB = 1 << 30
 SLURM = "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_{}"
@@ -172,6 +173,19 @@ def test_values_of_the_nodes_own_namespaces(node: Machine) -> None:
     assert "sysctl vm.swappiness" not in jobs.places[0].values
 
 
+@pytest.mark.parametrize(("net", "verdict"), [(77, "skip"), (HERE["net"], "fail")])
+def test_another_interface_with_the_same_name(
+    node: Machine, monkeypatch: pytest.MonkeyPatch, net: int, verdict: str
+) -> None:
+    path = "/proc/sys/net/ipv4/conf/eth0/rp_filter"
+    declare(node, sysctl={"settings": {"net.ipv4.conf.eth0.rp_filter": 2}})
+    node.put(path, "0\n")
+    there = Network({path: Value(text="0")}, ("eth0",))
+    monkeypatch.setattr(run.gather.inside, "network_of", lambda *_given: there)
+    process(node, 20, "python", "/dev/nvidia0", namespaces={"net": net})
+    assert [its for _target, its, _expected, _found in of(look(node), "job_sysctl")] == [verdict]
+
+
 def test_values_of_namespaces_that_cannot_be_entered_are_unknown(node: Machine) -> None:
     declare(node, sysctl={"settings": {"net.core.somaxconn": 4096}})
     process(node, 20, "python", "/dev/nvidia0", namespaces={"net": 77})
@@ -214,13 +228,22 @@ OWN = {"/etc/own.conf": "NCCL_IB_TIMEOUT=19\n"}
     [
         ([], {}, "fail", "NCCL_IB_TIMEOUT is not set"),
         ([], ETC, "pass", "NCCL_IB_TIMEOUT"),
-        ([], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
+        (["HOME=/root"], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
+        (["HOME=/root/"], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
+        (["HOME=/work"], ETC, "pass", "NCCL_IB_TIMEOUT"),
+        (["HOME=/work"], {**HOME, "/work/.nccl.conf": HOME["/root/.nccl.conf"]}, "fail",
+         "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
         (["NCCL_CONF_FILE=/etc/own.conf"], {**ETC, **HOME, **OWN}, "fail",
          "NCCL_IB_TIMEOUT=19 from /etc/own.conf:1"),
         (["NCCL_CONF_FILE=/etc/no.conf"], {**ETC, **HOME}, "pass", "NCCL_IB_TIMEOUT"),
         (["NCCL_IB_TIMEOUT=18"], {**ETC, **HOME}, "warn", "NCCL_IB_TIMEOUT=18 from its environment"),
         (["NCCL_IB_TIMEOUT=22"], HOME, "pass", "NCCL_IB_TIMEOUT"),
         (["NCCL_IB_TIMEOUT=0x16"], {}, "pass", "NCCL_IB_TIMEOUT"),
+        (["NCCL_IB_TIMEOUT=026"], {}, "pass", "NCCL_IB_TIMEOUT"),
+        (["NCCL_IB_TIMEOUT="], {}, "warn", "NCCL_IB_TIMEOUT= from its environment"),
+        ([], {"/etc/nccl.conf": "NCCL_IB_TIMEOUT=22\r\n"}, "pass", "NCCL_IB_TIMEOUT"),
+        ([], {"/etc/nccl.conf": "NCCL_IB_TIMEOUT=x22\n"}, "fail",
+         "NCCL_IB_TIMEOUT=x22 from /etc/nccl.conf:1"),
         (["NCCL_IB_TIMEOUT=22", "NCCL_IB_TIMEOUT=1"], {}, "pass", "NCCL_IB_TIMEOUT"),
         ([], {"/etc/nccl.conf": "#NCCL_IB_TIMEOUT=22\nNCCL_IB_TIMEOUT=21\nNCCL_IB_TIMEOUT=22\n"}, "fail",
          "NCCL_IB_TIMEOUT=21 from /etc/nccl.conf:2"),
@@ -232,6 +255,47 @@ def test_the_first_place_of_a_variable_counts(
 ) -> None:
     ((_target, its_verdict, _expected, its_finding),) = of(nccl(node, *environment, files=files), "job_nccl")
     assert (its_verdict, its_finding) == (verdict, found)
+
+
+_VERSIONS = "before 2.30"
+_WORK = {"/work/.nccl.conf": "NCCL_IB_TIMEOUT=19\n"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "files", "reason"),
+    [
+        (["HOME=/work"], {**ETC, **HOME}, _VERSIONS),
+        (["HOME=/work"], {**ETC, **_WORK}, _VERSIONS),
+        (["HOME=/work"], {**ETC, **HOME, **_WORK}, _VERSIONS),
+        (["HOME="], {**ETC, "/.nccl.conf": "NCCL_IB_TIMEOUT=19\n"}, _VERSIONS),
+        ([], {**ETC, **HOME}, _VERSIONS),
+        (["NCCL_CONF_FILE=own.conf"], {**ETC, "/own.conf": "NCCL_IB_TIMEOUT=19\n"}, "relative"),
+        (["NCCL_CONF_FILE=~/.nccl.conf"], {**ETC, **HOME}, "relative"),
+        (["HOME=work"], ETC, "relative"),
+    ],
+)
+def test_a_file_that_only_some_jobs_read_is_unknown(
+    node: Machine, environment: list[str], files: dict[str, str], reason: str
+) -> None:
+    jobs = nccl(node, *environment, files=files)
+    ((_target, verdict, _expected, found),) = of(jobs, "job_nccl")
+    assert (verdict, reason in found) == ("unknown", True), found
+    assert [verdict for _t, verdict, _e, _f in of(jobs, "job_nccl_files")] == ["unknown"]
+    jobs = nccl(node, *environment, "NCCL_IB_TIMEOUT=22", files=files)
+    assert [verdict for _t, verdict, _e, _f in of(jobs, "job_nccl")] == ["pass"]
+
+
+@pytest.mark.parametrize(("plugin", "verdict"), [("none", "pass"), ("", "pass"), ("site", "unknown")])
+def test_a_plugin_may_give_other_values(node: Machine, plugin: str, verdict: str) -> None:
+    jobs = nccl(node, "NCCL_IB_TIMEOUT=22", f"NCCL_ENV_PLUGIN={plugin}")
+    assert [its for _t, its, _e, _f in of(jobs, "job_nccl")] == [verdict]
+
+
+def test_a_process_without_a_home_is_not_like_one_with_it(node: Machine) -> None:
+    declare(node, nccl={"variables": {"NCCL_IB_TIMEOUT": 22}})
+    for pid, environment in ((20, ["HOME=/root"]), (21, [])):
+        process(node, pid, "python", "/dev/nvidia0", environment=environment, files=HOME, root=20)
+    assert sorted(row[1] for row in of(look(node), "job_nccl")) == ["fail", "unknown"]
 
 
 def test_a_file_that_cannot_be_read_leaves_only_the_environment(node: Machine) -> None:

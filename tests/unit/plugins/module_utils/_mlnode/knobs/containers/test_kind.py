@@ -596,6 +596,7 @@ def test_a_file_that_docker_could_not_read_stays(tmp_path: pathlib.Path, text: s
     ("command", "said"),
     [
         ("/usr/sbin/dockerd --default-shm-size 1g", "has --default-shm-size, and dockerd does not start"),
+        ('/usr/sbin/dockerd "--default-shm-size" "1g"', "has --default-shm-size, and dockerd does not start"),
         ("/usr/sbin/dockerd --config-file=/srv/d.json", "makes dockerd read /srv/d.json"),
     ],
 )
@@ -704,6 +705,26 @@ def test_an_argument_of_crio_overrides(tmp_path: pathlib.Path) -> None:
     machine.starts("crio", "/usr/bin/crio --default-sysctls=a=1")
     row = apply(machine, sysctls=SYSCTLS)["crio.sysctls"]
     assert (str(row.status), row.causes[-1].line) == ("overridden", 2)
+
+
+@pytest.mark.parametrize(
+    ("variable", "status"),
+    [
+        ("CONTAINER_DEFAULT_SYSCTLS=net.core.somaxconn=1", "overridden"),
+        ('"CONTAINER_DEFAULT_SYSCTLS=a=1"', "overridden"),
+        ("CONTAINER_CONFIG=/srv/crio.conf", "unsupported"),
+        ("A=1 CONTAINER_CONFIG_DIR=/srv/crio.conf.d", "unsupported"),
+        ("CONTAINER_CONFIG_DIR=/etc/crio/crio.conf.d", "changed"),
+        ("CONTAINER_DEFAULT_ULIMITS=nofile=1 MY_CONTAINER_CONFIG=/x", "changed"),
+    ],
+)
+def test_a_variable_of_crio_counts_as_its_argument(
+    tmp_path: pathlib.Path, variable: str, status: str
+) -> None:
+    machine = Engines.made(tmp_path, "crio")
+    machine.starts("crio", "/usr/bin/crio")
+    machine.put("/etc/systemd/system/crio.service.d/x.conf", f"[Service]\nEnvironment={variable}\n")
+    assert str(apply(machine, sysctls=SYSCTLS)["crio.sysctls"].status) == status
 
 
 def test_containerd_says_what_to_do(tmp_path: pathlib.Path) -> None:

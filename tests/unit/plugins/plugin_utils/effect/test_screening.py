@@ -10,7 +10,11 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import screening, screening_design
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import (
+    interval,
+    screening,
+    screening_design,
+)
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.screening import Answer, Screening
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.screening_design import ROWS, Design
 
@@ -227,3 +231,20 @@ def test_values_that_are_no_measurements(measured: list[float], why: str) -> Non
     design = screening_design.design(named(8), 24, 3)
     with pytest.raises(ValueError, match=why):
         screening.analyse(design, measured, LEAST)
+
+
+@pytest.mark.parametrize(("off", "digits"), [(1.21, 1), (1.24, 1), (30.4, 0)])
+def test_an_effect_that_rounding_hides_is_not_excluded(off: float, digits: int) -> None:
+    """The area has 3 %, and the program prints 1.2 in all phases, or a step."""
+    design = screening_design.design([f"area{number}" for number in range(8)], 24, 1)
+    measured = [round(off * (1.03 if level[2] > 0 else 1), digits) for level in design.levels]
+    step = interval.step({"a": measured}, 24)
+
+    result = screening.analyse(design, measured, LEAST, 1, step)
+
+    effect = result.effects[2]
+    assert effect.low <= 0.03 <= effect.high
+    assert [other.answer for other in result.effects[:2]] == [Answer.NOT_DECIDED] * 2
+    assert result.effects[0].why == "its digits are too few for 1 %"
+    noisy = values(design, {"area2": 0.03})
+    assert screening.analyse(design, noisy, LEAST, 1, 1e-3) == screening.analyse(design, noisy, LEAST)

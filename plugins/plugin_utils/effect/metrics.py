@@ -53,7 +53,7 @@ _BEGIN = re.compile(
 #: Characters before a part in which its number may begin
 _LONGEST = 40
 
-#: Unit after a number: all that touches it, and after a space what scales a number: 980 MB/s, 1.1 GB/s
+#: Unit after a number: letters that touch it, and after a space known units only: 980 MB/s, 1.1 GB/s
 _UNIT = re.compile(
     r"[^\W\d_]+|%|[ \t\u00a0\u202f](?:"
     r"(?:[fpnu\u00b5\u03bcmkKMGTPE]i?|milli|micro|nano|[kK]ilo|[mM]ega|[gG]iga|[tT]era)?"
@@ -159,8 +159,8 @@ def _expression(where: str, text: str) -> re.Pattern[str]:
 
 def value(source: Source, runs: Sequence[Mapping[str, Any]], units: set[str] | None = None) -> float:
     """The metric over the counted runs of a phase: the mean of the runs, or of all their samples what take
-    says. runs: of the module timed_command. units: that earlier runs have printed after its numbers; those of
-    these runs are added. Raises MetricError, also for a second unit."""
+    says. runs: of the module timed_command. units: printed after its numbers by earlier runs; these runs add
+    their own. Raises MetricError, also for a second unit."""
     units = set() if units is None else units
     samples = [_values(source, run, units) for run in runs]
     if not samples:
@@ -253,7 +253,7 @@ def _matches(expression: re.Pattern[str], output: str, units: set[str]) -> list[
 
 
 def _whole(match: re.Match[str], units: set[str]) -> str | None:
-    """The group of a match, with all of its number unless the expression has what surrounds it. Its unit is
+    """The group of a match, with the rest of its number unless that is part of the expression. Its unit is
     added to units."""
     if match[1] is None:
         return None

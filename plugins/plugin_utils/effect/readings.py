@@ -157,7 +157,7 @@ def commanded(
     units: Units | None = None,
 ) -> Commanded:
     """answers: node → result of the module timed_command. names: node → name of its pair. units: of earlier
-    phases; those of this phase are added. The outputs are read here and cut: all outputs of a long run would
+    phases; this phase adds its own. The outputs are read here and cut: all outputs of a long run would
     fill the memory."""
     units = {} if units is None else units
     readings: Readings = {source.metric: {} for source in sources}

@@ -50,8 +50,9 @@ _BEGIN = re.compile(
     r"(?:\d|(?<=\d)(?:[.,_:'\u2019\u00a0\u202f]|[eE][-+]?)(?=\d|$)|(?<![\w.])\.(?=\d|$))*$"
 )
 
-#: Characters before a part in which its number may begin
+#: Characters before a part in which its number may begin, and those that it may have there
 _LONGEST = 40
+_OF_NUMBER = "0123456789.,_:'\u2019\u00a0\u202feE+-\u2212"
 
 #: Unit after a number: letters that touch it, and after a space known units only: 980 MB/s, 1.1 GB/s
 _UNIT = re.compile(
@@ -259,9 +260,10 @@ def _whole(match: re.Match[str], units: set[str]) -> str | None:
         return None
     text, (begin, end) = match.string, match.span(1)
     before = text[max(0, begin - _LONGEST) : begin]
+    first = len(before.rstrip(_OF_NUMBER))
     # Within digits it is cut, also if the expression has them: as .* takes as much as it can.
-    is_cut = match.start() == begin or re.search(r"\d\.?$", before)
-    start = _BEGIN.search(before) if is_cut and re.match(r"\.?\d", match[1]) else None
+    is_cut = first < len(before) and (match.start() == begin or before.rstrip(".")[-1:].isdigit())
+    start = _BEGIN.search(before, first) if is_cut and match[1].lstrip(".")[:1].isdigit() else None
     rest = _REST.match(text, end) if match[1] and match.end() == end else None
     end = rest.end() if rest else end
     unit = _UNIT.match(text, end)

@@ -198,7 +198,9 @@ options:
             JSON is all of the output, or its last line that is an object or a list.
         type: str
       regex:
-        description: A regular expression with one group, which is the number.
+        description:
+          - A regular expression with one group, which is the number. The run ends if another unit follows it, such as
+            V(GB/s) instead of V(MB/s).
         type: str
       measure:
         description:

@@ -144,18 +144,32 @@ def test_a_command_that_fails_on_one_node_ends_those_of_the_others(tmp_path: pat
     pytest.fail("the other command goes on")
 
 
-@pytest.mark.long
-def test_a_metric_that_changes_its_name_ends_it(tmp_path: pathlib.Path) -> None:
-    """With two nodes, of which both are measured."""
-    state = tmp_path / "a/state"
-    metric = {"name": "score", "better": "higher", "json": "reverted"}
+#: Place of a metric → the script that prints it, given the file of a state, and why it is lost
+CHANGES = {
+    "json: reverted": (
+        'echo "{{\\"$(cat {0})\\": 1}}"',
+        "expected \"reverted\" at $, got {'declared': 1}",
+    ),
+    "regex: score ([0-9.]+)": (
+        "grep -q reverted {0} && echo score 980 MB/s || echo score 1.1 GB/s",
+        "expected one unit after its numbers, got 'GB' and 'MB'",
+    ),
+}
 
-    status, said, document = play(
-        tmp_path, ["sh", "-c", f'echo "{{\\"$(cat {state})\\": 1}}"'], names="ab", effect_metrics=[metric]
-    )
+
+@pytest.mark.long
+@pytest.mark.parametrize("place", CHANGES)
+def test_a_metric_that_changes_its_name_or_unit_ends_it(tmp_path: pathlib.Path, place: str) -> None:
+    """With two nodes, of which both are measured."""
+    script, words = CHANGES[place]
+    kind, _colon, value = place.partition(": ")
+    metric = {"name": "score", "better": "higher", kind: value}
+    command = ["sh", "-c", script.format(tmp_path / "a/state")]
+
+    status, said, document = play(tmp_path, command, names="ab", effect_metrics=[metric])
 
     assert status == 2, said
-    assert "phase 2 of 24 (B) was lost; a, b: score: expected \"reverted\" at $, got {'declared': 1}" in said
+    assert f"phase 2 of 24 (B) was lost; a, b: score: {words}" in said
     assert document["results"][0]["lost"] == {"A": 0, "B": 2}
 
 

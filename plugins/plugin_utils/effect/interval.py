@@ -155,8 +155,7 @@ def estimate(
     within = _contrasts(whole, [weight / _CUBIC_NORM for weight in _CUBIC] * blocks)
     floor = _FLOOR * math.sqrt(statistics.fmean(scatter**2 for scatter in within))
     spread = max(statistics.stdev(differences), floor)
-    step = 0.0 if exact else _step(whole, len(states))
-    rounding = step if spread < _HIDES * step else 0.0
+    rounding = hides(0.0 if exact else step(whole, len(states)), spread)
     middle = statistics.fmean(differences)
     half = quantile(_outside(blocks, most) / family, blocks - 1) * spread / math.sqrt(blocks)
     half = max(half, rounding)
@@ -189,7 +188,12 @@ def _contrasts(pairs: Mapping[str, Series], weights: Sequence[float]) -> list[fl
     return [math.fsum(weighted[begin : begin + BLOCK]) for begin in range(0, len(weighted), BLOCK)]
 
 
-def _step(pairs: Mapping[str, Series], phases: int) -> float:
+def hides(step: float, spread: float) -> float:
+    """A step between two values if it hides noise of this spread, else 0."""
+    return step if spread < _HIDES * step else 0.0
+
+
+def step(pairs: Mapping[str, Series], phases: int) -> float:
     """Step of the last digit that the values of a pair have, as a part of their mean; the mean over the
     pairs. Values that are all printed as 1.2 may differ by 0.1."""
     steps = []
@@ -263,10 +267,14 @@ def _words(effect: Effect | None, blocks: int, least: float, precision: float | 
     yield f"{NOT_DECIDED} {interval}"
     yield f"would have seen {up(effect.seen)} % or more"
     if effect.rounding > math.log1p(least):
-        yield f"its digits are too few for {100 * least:g} %"
+        yield too_few_digits(least)
         return
     more = effect.blocks_for(least)
     yield f"{f'about {more}' if more else f'more than {_MOST}'} blocks would see {100 * least:g} %"
+
+
+def too_few_digits(least: float) -> str:
+    return f"its digits are too few for {100 * least:g} %"
 
 
 def up(part: float) -> str:

@@ -41,8 +41,25 @@ _NAME, _TEXT, _METRICS = 100, 1000, 20
 #: Begin of a line of JSON and of no log, such as [INFO]
 _OF_JSON = re.compile(r'\s*(?:\{|\[\s*[\[{"])')
 
-#: Rest of a number after the part that an expression such as ([0-9.]+) takes: of 50,404 or of 1e5
-_REST = re.compile(r"(?:[.,_]?\d+)*(?:[eE][-+]?\d+)?")
+#: Rest of a number after the part that an expression such as ([0-9.]+) takes: of 50,404, 1:02.5 or 1e5
+_REST = re.compile(r"(?:[.,_:'\u2019\u00a0\u202f]?\d+)*(?:[eE][-+]?\d+)?")
+
+#: Begin of a number before such a part, as an expression may begin within it: ([0-9.]+) ms in 1,234.5 ms
+_BEGIN = re.compile(
+    r"(?:(?<![\w.-])[-\u2212])?"
+    r"(?:\d|(?<=\d)(?:[.,_:'\u2019\u00a0\u202f]|[eE][-+]?)(?=\d|$)|(?<![\w.])\.(?=\d|$))*$"
+)
+
+#: Characters before a part in which its number may begin, and those that it may have there
+_LONGEST = 40
+_OF_NUMBER = "0123456789.,_:'\u2019\u00a0\u202feE+-\u2212"
+
+#: Unit after a number: letters that touch it, and after a space known units only: 980 MB/s, 1.1 GB/s
+_UNIT = re.compile(
+    r"[^\W\d_]+|%|[ \t\u00a0\u202f](?:"
+    r"(?:[fpnu\u00b5\u03bcmkKMGTPE]i?|milli|micro|nano|[kK]ilo|[mM]ega|[gG]iga|[tT]era)?"
+    r"(?:s|secs?|seconds?|[bB](?:ytes?|its?)?|Hz|FLOPS?)|mins?|minutes?|h|hours?|[kKMGTP])(?![^\W_])"
+)
 
 _STEP = re.compile(
     r"""\.(?P<name>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"\\]+)"\]|\[(?P<index>-?\d{1,9})\]|\[(?P<all>\*)\]"""
@@ -141,12 +158,17 @@ def _expression(where: str, text: str) -> re.Pattern[str]:
 # -- results --------------------------------------------------------------------------------------
 
 
-def value(source: Source, runs: Sequence[Mapping[str, Any]]) -> float:
+def value(source: Source, runs: Sequence[Mapping[str, Any]], units: set[str] | None = None) -> float:
     """The metric over the counted runs of a phase: the mean of the runs, or of all their samples what take
-    says. runs: of the module timed_command. Raises MetricError."""
-    samples = [_values(source, run) for run in runs]
+    says. runs: of the module timed_command. units: printed after its numbers by earlier runs; these runs add
+    their own. Raises MetricError, also for a second unit."""
+    units = set() if units is None else units
+    samples = [_values(source, run, units) for run in runs]
     if not samples:
         raise MetricError("expected a run of the command, got none")
+    if len(units) > 1:
+        both = " and ".join(strict_json.shown(unit) for unit in sorted(units)[:2])
+        raise MetricError(f"expected one unit after its numbers, got {both}")
     numbers = [_positive(number) for values in samples for number in values]
     if not source.take:
         several = next((values for values in samples if len(values) > 1), None)
@@ -165,13 +187,13 @@ def value(source: Source, runs: Sequence[Mapping[str, Any]]) -> float:
     return sorted(numbers)[rank - 1]
 
 
-def _values(source: Source, run: Mapping[str, Any]) -> list[Any]:
+def _values(source: Source, run: Mapping[str, Any], units: set[str]) -> list[Any]:
     if source.measure:
         # Success is 0, which has no part: see _positive().
         return [run["seconds"] if source.measure == "seconds" else run["rc"] + 1]
     output = str(run["stdout"])
     values = (
-        _matches(source.expression, output)
+        _matches(source.expression, output, units)
         if source.expression
         else [*_selected(_document(output), source.path or (), "$")]
     )
@@ -223,18 +245,31 @@ def _selected(node: Any, path: Sequence[str | int | None], place: str) -> Iterat
         raise MetricError(printable(f"expected {wanted} at {place}, got {strict_json.shown(node)}"))
 
 
-def _matches(expression: re.Pattern[str], output: str) -> list[Any]:
+def _matches(expression: re.Pattern[str], output: str, units: set[str]) -> list[Any]:
     # Python looks for signals while it matches.
     late = MetricError(f"regex: no end within {_SECONDS:g} s; avoid repetitions within repetitions")
     with alarm.limited(_SECONDS, late):
-        texts = [_whole(match) for match in expression.finditer(output)]
+        texts = [_whole(match, units) for match in expression.finditer(output)]
     return [_number(text) for text in texts]
 
 
-def _whole(match: re.Match[str]) -> str | None:
-    """The group of a match, to the end of its number unless the expression has what follows."""
-    rest = _REST.match(match.string, match.end(1)) if match[1] and match.end() == match.end(1) else None
-    return match[1] + rest[0] if rest else match[1]
+def _whole(match: re.Match[str], units: set[str]) -> str | None:
+    """The group of a match, with the rest of its number unless that is part of the expression. Its unit is
+    added to units."""
+    if match[1] is None:
+        return None
+    text, (begin, end) = match.string, match.span(1)
+    before = text[max(0, begin - _LONGEST) : begin]
+    first = len(before.rstrip(_OF_NUMBER))
+    # Within digits it is cut, also if the expression has them: as .* takes as much as it can.
+    is_cut = first < len(before) and (match.start() == begin or before.rstrip(".")[-1:].isdigit())
+    start = _BEGIN.search(before, first) if is_cut and match[1].lstrip(".")[:1].isdigit() else None
+    rest = _REST.match(text, end) if match[1] and match.end() == end else None
+    end = rest.end() if rest else end
+    unit = _UNIT.match(text, end)
+    word = unit[0].strip() if unit else ""
+    units.add(word[:-1] if len(word) > 3 and word.endswith("s") else word)
+    return f"{start[0] if start else ''}{text[begin:end]}"
 
 
 def _number(text: str | None) -> Any:

@@ -38,6 +38,9 @@ Pairs = dict[str, list[Reading]]
 #: Metric → pair → its reading in one phase
 Readings = dict[Metric, dict[str, Reading]]
 
+#: Node and name of a metric → units that the command has printed after its numbers
+Units = dict[tuple[str, str], set[str]]
+
 #: Characters of the end of an output that are kept in a result
 _KEPT = 2000
 
@@ -147,9 +150,16 @@ class Commanded(NamedTuple):
     runs: list[dict[str, Any]]
 
 
-def commanded(answers: Mapping[str, Any], names: Mapping[str, str], sources: Sequence[Source]) -> Commanded:
-    """answers: node → result of the module timed_command. names: node → name of its pair. The outputs are
-    read here and cut: all outputs of a long run would fill the memory."""
+def commanded(
+    answers: Mapping[str, Any],
+    names: Mapping[str, str],
+    sources: Sequence[Source],
+    units: Units | None = None,
+) -> Commanded:
+    """answers: node → result of the module timed_command. names: node → name of its pair. units: of earlier
+    phases; this phase adds its own. The outputs are read here and cut: all outputs of a long run would
+    fill the memory."""
+    units = {} if units is None else units
     readings: Readings = {source.metric: {} for source in sources}
     runs = []
     for host, result in answers.items():
@@ -157,7 +167,8 @@ def commanded(answers: Mapping[str, Any], names: Mapping[str, str], sources: Seq
         failed = answer.get("failed") or "runs" not in answer
         problem = printable(str(answer.get("msg") or "no answer was collected")) if failed else ""
         for source in sources:
-            readings[source.metric][names[host]] = _commanded(host, answer, problem, source)
+            printed = units.setdefault((host, source.metric.name), set())
+            readings[source.metric][names[host]] = _commanded(host, answer, problem, source, printed)
         runs += [
             {"node": host, "rc": run["rc"], "seconds": run["seconds"], "stdout": run["stdout"][-_KEPT:]}
             for run in answer.get("runs", ())
@@ -165,12 +176,14 @@ def commanded(answers: Mapping[str, Any], names: Mapping[str, str], sources: Seq
     return Commanded(readings, runs)
 
 
-def _commanded(host: str, answer: Mapping[str, Any], problem: str, source: Source) -> Reading:
+def _commanded(
+    host: str, answer: Mapping[str, Any], problem: str, source: Source, units: set[str]
+) -> Reading:
     if problem:
         return Reading(None, problem, nodes=(host,))
     try:
         tool = metrics.STATUS if source.measure == "exit" else "command"
-        return Reading(metrics.value(source, answer["runs"]), tool=tool, nodes=(host,))
+        return Reading(metrics.value(source, answer["runs"], units), tool=tool, nodes=(host,))
     except MetricError as error:
         return Reading(None, f"{source.metric.name}: {error}", nodes=(host,))
 

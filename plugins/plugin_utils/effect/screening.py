@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from .interval import hides, too_few_digits
 from .screening_design import LEAST_FREE, Design, trend
 from .student import quantile
 
@@ -62,12 +63,14 @@ class Screening(NamedTuple):
     notes: tuple[str, ...]
 
 
-def analyse(design: Design, values: Sequence[float], least: float, family: int = 1) -> Screening:
+def analyse(
+    design: Design, values: Sequence[float], least: float, family: int = 1, step: float = 0.0
+) -> Screening:
     """Effects of all areas of a design.
 
     values: one positive number for each phase. least: the smallest change that matters, as a part. family:
-    metrics of the experiment, which share its error rate (Bonferroni). Raises ValueError for values that
-    cannot be measurements.
+    metrics of the experiment, which share its error rate (Bonferroni). step: between two values that their
+    digits can tell apart, as a part. Raises ValueError for values that cannot be measurements.
     """
     if len(values) != len(design.levels):
         raise ValueError(f"values: expected {len(design.levels)}, one for each phase; got {len(values)}")
@@ -75,7 +78,7 @@ def analyse(design: Design, values: Sequence[float], least: float, family: int =
     if bad is not None:
         raise ValueError(f"values: expected positive numbers, got {bad}; measure a rate or a time")
     model = _Model(design, [*map(math.log, values)])
-    effects, noise = _effects(model, least, OUTSIDE / (family * len(design.areas)))
+    effects, noise = _effects(model, least, OUTSIDE / (family * len(design.areas)), step)
     return Screening(effects, noise, tuple(model.notes))
 
 
@@ -157,7 +160,9 @@ def _squares(values: Sequence[float]) -> float:
 # -- areas ---------------------------------------------------------------------------------
 
 
-def _effects(model: _Model, least: float, outside: float) -> tuple[tuple[AreaEffect, ...], float]:
+def _effects(
+    model: _Model, least: float, outside: float, step: float
+) -> tuple[tuple[AreaEffect, ...], float]:
     whole = model.whole
     order = sorted(model.every, key=lambda area: -abs(whole[area].coefficient) / whole[area].size)
     active: list[int] = []
@@ -168,18 +173,22 @@ def _effects(model: _Model, least: float, outside: float) -> tuple[tuple[AreaEff
         if abs(term.coefficient) > quantile(outside, rest.free) * rest.deviation * term.size:
             active, noise = order[:count], rest
             break
-    return tuple(_effect(model, area, active, outside, least) for area in model.every), noise.deviation
+    effects = (_effect(model, area, active, outside, least, step) for area in model.every)
+    return tuple(effects), noise.deviation
 
 
-def _effect(model: _Model, area: int, active: Sequence[int], outside: float, least: float) -> AreaEffect:
+def _effect(
+    model: _Model, area: int, active: Sequence[int], outside: float, least: float, step: float
+) -> AreaEffect:
     others = [other for other in active if other != area]
     term = model.term(others, model.columns[area])
     noise = model.noise(len(others) + 1, term.residuals)
     error = 2 * noise.deviation * term.size  # from off to on, -1 to +1
-    middle, half = 2 * term.coefficient, quantile(outside, noise.free) * error
+    rounding = hides(step, noise.deviation)
+    middle, half = 2 * term.coefficient, max(quantile(outside, noise.free) * error, rounding)
     low, high = math.expm1(middle - half), math.expm1(middle + half)
     seen = math.expm1(half + quantile(2 * MISSED, noise.free) * error)
-    answer, why = Answer.NOT_DECIDED, ""
+    answer, why = Answer.NOT_DECIDED, too_few_digits(least) if rounding > math.log1p(least) else ""
     if -least < low <= high < least:
         answer = Answer.NO_DIFFERENCE
     elif low > 0 or high < 0:

@@ -21,7 +21,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: First rows of the cyclic designs; the last run of each has all areas off. N = 8 to 24 from Plackett and
+#: First rows of the cyclic designs; the last run of each has all areas off. N = 8 to 36 from Plackett and
 #: Burman, The Design of Optimum Multifactorial Experiments, Biometrika 33 (1946), 305-325
 ROWS = {
     4: "++-",
@@ -30,6 +30,8 @@ ROWS = {
     16: "++++-+-++--+---",
     20: "++--++++-+-+----++-",
     24: "+++++-+-++--++--+-+----",
+    32: "----+-+-+++-++---+++++--++-+--+",
+    36: "-+-+++---+++++-+++--+----+-+-++--+-",
 }
 
 #: Degrees of freedom for the noise, at least: with fewer, Student's t of 8 areas is above 5
@@ -106,7 +108,9 @@ def design(areas: Sequence[str], phases: int, seed: int) -> Design:
     chance = random.Random(seed)  # noqa: S311  an order, no secret
     folded = phases >= 2 * base
     if folded:
-        runs = max(size for size in ROWS if base <= size <= phases // 2)
+        # The most phases, of the most different ones
+        sizes = [size for size in ROWS if base <= size <= phases // 2]
+        runs = max(sizes, key=lambda size: (phases // (2 * size) * size, size))
         levels = _pairs(runs, len(used), phases // (2 * runs), chance)
     else:
         sizes = [size for size in ROWS if len(used) + 2 + LEAST_FREE <= size <= phases]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...module_utils._mlnode.model.errors import printable
 from ...module_utils._mlnode.model.version import VERSION
-from . import interval, report, screening
+from . import interval, metrics, report, screening
 from .interval import HARMS, HELPS, HIGHER, NO_DIFFERENCE, NOT_DECIDED, UNKNOWN, VERDICTS
 from .metrics import Metric
 from .readings import Pairs
@@ -82,17 +82,19 @@ def _result(
     measured = [name for name, row in series.items() if len(row) == len(design.levels) and all(row)]
     # A phase or a pair that is missing may be missing because of an area.
     is_whole = not about["stopped"] and 0 < len(measured) == len(series)
+    tools = sorted({reading.tool for row in pairs.values() for reading in row if reading.value})
     screened: Screening | None = None
     if is_whole:
         values = [math.exp(statistics.fmean(map(math.log, phase))) for phase in zip(*series.values())]
-        screened = screening.analyse(design, values, least, family)
+        step = 0.0 if tools == [metrics.STATUS] else interval.step(series, len(values))
+        screened = screening.analyse(design, values, least, family, step)
     effects: Sequence[AreaEffect | None] = screened.effects if screened else [None] * len(design.areas)
     areas = [
         _area(number, design, effect, metric.better == HIGHER, least) for number, effect in enumerate(effects)
     ]
     return {
         **metric._asdict(),
-        "tools": sorted({reading.tool for row in pairs.values() for reading in row if reading.value}),
+        "tools": tools,
         "pairs_measured": len(measured),
         "noise_percent": report.percent(screened.noise) if screened else None,
         "notes": [*screened.notes] if screened else [],

@@ -44,6 +44,7 @@ class Command:
         except metrics.MetricError as error:
             raise MeasureError(str(error)) from error
         self._started: list[str] = []
+        self._units: readings.Units = {}
 
     @property
     def _runs(self) -> int:
@@ -111,7 +112,7 @@ class Command:
     def measure(self) -> Commanded:
         names = self._names
         answers = self._fleet.ask(dict.fromkeys(names, self._call()), together=True)
-        return readings.commanded(answers, names, self._sources)
+        return readings.commanded(answers, names, self._sources, self._units)
 
 
 def _words(given: Any) -> list[str]:

@@ -126,7 +126,7 @@ class Effect:
                 precision is not None and not 0 < precision < math.inf
             ),
             f"effect_budget: expected 0 or more minutes, got {given['effect_budget']}": (
-                given["effect_budget"] < 0
+                not 0 <= given["effect_budget"] < math.inf
             ),
         }
         reasons = [reason for reason, is_wrong in wrong.items() if is_wrong]

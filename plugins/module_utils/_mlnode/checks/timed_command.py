@@ -50,7 +50,7 @@ def answer(host: Host, given: Mapping[str, Any], dry: bool) -> dict[str, Any]:
     for number in range(-given["warmups"], given["runs"]):
         ran = timed.run(command, given["seconds"], OUTPUT // given["runs"])
         runs += [{"rc": ran.rc, "seconds": ran.seconds, "stdout": ran.out}] if number >= 0 else []
-        if ran.problem and not (given["any_status"] and ran.rc > 0):
+        if ran.problem and (ran.early or not given["any_status"] or ran.rc < 0):
             kind = "warm-up" if number < 0 else "run"
             place = number + 1 + (given["warmups"] if number < 0 else 0)
             return {"changed": True, "failed": True, "msg": f"{kind} {place}: {ran.problem}", "runs": runs}

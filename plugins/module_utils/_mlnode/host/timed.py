@@ -50,12 +50,14 @@ _LINES = 8
 
 class Ran(NamedTuple):
     """rc: exit status, negative for a signal. seconds: wall time. out: standard output, as UTF-8, and without
-    NUL. problem: the reason for which its output is not a measurement, "" without one."""
+    NUL. problem: the reason for which its output is not a measurement, "" without one. early: it was ended
+    before its own end, whatever its exit status says."""
 
     rc: int
     seconds: float
     out: str
     problem: str
+    early: bool
 
 
 def is_installed(program: str) -> bool:
@@ -112,7 +114,8 @@ def run(command: Sequence[str], seconds: float, most: int) -> Ran:
         _adopt(False)
     out.join(_REST)
     err.join(_REST)
-    return Ran(rc, took, out.text, group.problem or _failure(rc, err.text or out.text[-_TAIL:]))
+    problem = group.problem or _failure(rc, err.text or out.text[-_TAIL:])
+    return Ran(rc, took, out.text, problem, bool(group.problem))
 
 
 def _end_without_reader(group: _Group, ended: int) -> None:

@@ -44,6 +44,24 @@ def test_the_first_failure_ends_it(module: Runner, options: dict[str, Any], word
     assert len(done.result["runs"]) == runs
 
 
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        # As torchrun and mpirun do at SIGTERM
+        ("trap 'exit 1' TERM; sleep 60 & wait", "run 1: no end within 1 s"),
+        ("trap 'exit 0' TERM; sleep 60 & wait", "run 1: no end within 1 s"),
+        ("trap 'exit 1' TERM; yes & wait", "run 1: it printed more than 1048576 bytes"),
+        ("kill -9 $$", "run 1: it was ended by signal 9"),
+    ],
+)
+def test_the_exit_status_of_a_run_that_was_ended_is_no_result(
+    module: Runner, script: str, words: str
+) -> None:
+    done = module(command=["sh", "-c", script], any_status=True, seconds=1, allow=["busy"])
+
+    assert (done.rc, done.result["msg"]) == (1, words)
+
+
 def test_an_exit_status_may_be_a_result(module: Runner) -> None:
     done = module(command=["sh", "-c", "exit 3"], any_status=True, runs=2, allow=["busy"])
 

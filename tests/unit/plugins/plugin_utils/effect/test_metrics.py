@@ -38,6 +38,14 @@ PLACES: list[tuple[dict[str, Any], str, float]] = [
     ({"regex": "s,([0-9.]+),"}, "s,5,404", 5.0),
     ({"regex": "s: ([0-9.]+)"}, "s: 5, t: 6.", 5.0),
     ({"regex": r"^score: (\S+) s$"}, "scores\nscore: 1.5e1 s\n", 15.0),
+    # The whole number of an expression that takes a part
+    ({"regex": "s:.*([0-9.]+) ms"}, "s: 12.5 ms", 12.5),
+    ({"regex": r"(\d+)$"}, "s: .5", 0.5),
+    ({"regex": r"([\d.]+)x"}, "1e-5x", 1e-5),
+    ({"regex": r"^\d+,([0-9.]+),"}, "7,5.2,9", 5.2),
+    ({"regex": r"rank \d+:([0-9.]+)"}, "rank 3:5.2", 5.2),
+    ({"regex": r"gpu-(\d+)"}, "gpu-3", 3.0),
+    ({"regex": r"from [0-9.]+-([0-9.]+)"}, "from 2-5 ms", 5.0),
     ({"measure": "seconds"}, "", 1.5),
     # Plus 1, as success is 0 and an effect is a ratio
     ({"measure": "exit"}, "", 4.0),
@@ -76,6 +84,12 @@ UNFIT: list[tuple[dict[str, Any], str, str]] = [
     ({"json": "a"}, '{"a": 1}\n{"a": 1', "the output"),
     ({"json": "[0].a"}, '[{"a": 1}]\n[{"a": 1', "the output"),
     ({"regex": "s: ([0-9.]+)"}, "s: 50,404", "expected a number above 0, got '50,404'"),
+    ({"regex": "([0-9.]+) s"}, "1,234.5 s", "expected a number above 0, got '1,234.5'"),
+    ({"regex": "([0-9.]+)elapsed"}, "1:02.34elapsed", "expected a number above 0, got '1:02.34'"),
+    ({"regex": "s: ([0-9.]+)"}, "s: 1:02.34", "expected a number above 0, got '1:02.34'"),
+    ({"regex": "([0-9]+) s"}, "1\u202f234 s", "expected a number above 0, got '1\\u202f234'"),
+    ({"regex": "([0-9.]+) s"}, "t=-3.5 s", "expected a number above 0, got -3.5"),
+    ({"regex": "([0-9.]+) s"}, "\u22123.5 s", "expected a number above 0, got '\\u22123.5'"),
     ({"json": "a"}, '{"b": 1}', 'expected "a" at $, got'),
     ({"json": "a[1]"}, '{"a": [1]}', "expected 1 at $.a, got"),
     ({"json": "a[*]"}, '{"a": 1}', "expected a list at $.a, got 1"),
@@ -103,6 +117,41 @@ def test_an_output_without_the_metric_is_no_value(about: dict[str, Any], output:
 
     assert words in str(raised.value)
     assert str(raised.value).isprintable()
+
+
+#: Outputs of two runs, and the units that they print
+UNITS = [
+    ("t: 12.5ms", "t: 1.1s", "'ms' and 's'"),
+    ("t: 980", "t: 1.2k", "'' and 'k'"),
+    ("t: 980.5 MB/s", "t: 1.1 GB/s", "'GB' and 'MB'"),
+    ("t: 941 Mbits/sec", "t: 9.41 Gbits/sec", "'Gbit' and 'Mbit'"),
+    ("t: 59 seconds", "t: 1 minute", "'minute' and 'second'"),
+    ("t: 850.2 us\nt: 990 us", "t: 1.2 ms", "'ms' and 'us'"),
+    ("t: 1.2 ms\nt: 850 \u00b5s", "t: 1 ms", "'ms' and '\\xb5s'"),
+    ("t: 50%", "t: 0.5", "'' and '%'"),
+]
+
+
+@pytest.mark.parametrize(("first", "second", "units"), UNITS)
+@pytest.mark.parametrize("expression", ["t: ([0-9.]+)", "t: ([0-9.]+) ?(?:[a-zA-Z%/]*)"])
+def test_a_number_with_another_unit_is_another_metric(
+    first: str, second: str, units: str, expression: str
+) -> None:
+    [source] = metrics.sources([{**SCORE, "regex": expression, "take": ["mean"]}])
+    phases = [[{"rc": 0, "seconds": 1.5, "stdout": output}] for output in (first, second)]
+    before: set[str] = set()
+
+    with pytest.raises(MetricError) as raised:
+        [metrics.value(source, phase, before) for phase in phases]
+
+    assert str(raised.value) == f"expected one unit after its numbers, got {units}"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("t: 1 second", "t: 2 seconds"), ("t: 5 in a", "t: 5 for b"), ("t: 5,", "t: 5.")]
+)
+def test_words_after_a_number_are_no_units(first: str, second: str) -> None:
+    assert read({"regex": "t: ([0-9.]+)"}, first, second)["score"] > 0
 
 
 def test_an_expression_that_would_take_for_ever_ends(monkeypatch: pytest.MonkeyPatch) -> None:

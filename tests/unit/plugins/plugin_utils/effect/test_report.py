@@ -320,6 +320,23 @@ def test_a_node_without_a_metric_is_lost_and_not_asked_again(result: dict[str, A
     assert line.startswith(words)
 
 
+def test_a_unit_that_changes_between_phases_loses_the_node() -> None:
+    sources = metrics.sources([{"name": "age", "unit": "s", "better": "lower", "regex": "age ([0-9.]+)"}])
+    units: readings.Units = {}
+
+    def phase(**printed: str) -> readings.Lost:
+        answers = {
+            name: {"changed": True, "runs": [{"rc": 0, "seconds": 1.0, "stdout": text}]}
+            for name, text in printed.items()
+        }
+        of_phase = readings.commanded(answers, {"a": "a", "b": "b"}, sources, units)
+        return readings.lost({"state": "A", "command": of_phase.readings}, {})
+
+    assert phase(a="age 900ms", b="age 1.1s") == readings.Lost({}, {}), "each node has its own"
+    lost = phase(a="age 1.1s", b="age 1.2s")
+    assert lost.nodes == {"a": "age: expected one unit after its numbers, got 'ms' and 's'"}
+
+
 def test_the_output_of_a_run_is_cut() -> None:
     run = {"rc": 0, "seconds": 1.0, "stdout": f"{'x' * 5000}end"}
 

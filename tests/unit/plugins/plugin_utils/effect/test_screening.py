@@ -10,7 +10,11 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import screening, screening_design
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import (
+    interval,
+    screening,
+    screening_design,
+)
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.screening import Answer, Screening
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.screening_design import ROWS, Design
 
@@ -57,13 +61,19 @@ def test_tables_are_orthogonal(runs: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("areas", "phases"), [(2, 8), (3, 16), (4, 24), (8, 24), (10, 24), (11, 32), (16, 40), (8, 100)]
-)
-def test_effects_of_a_folded_design_are_clear_of_interactions_and_of_drift(areas: int, phases: int) -> None:
+    ("areas", "phases", "used"),
+    [
+        (2, 8, 8), (3, 16, 16), (4, 24, 24), (8, 24, 24), (10, 24, 24), (11, 32, 32), (16, 40, 40),
+        (8, 64, 64), (8, 100, 96), (20, 48, 48), (30, 64, 64), (35, 79, 72),
+    ],
+)  # fmt: skip
+def test_effects_of_a_folded_design_are_clear_of_interactions_and_of_drift(
+    areas: int, phases: int, used: int
+) -> None:
     design = screening_design.design(named(areas), phases, 1)
     columns = [*zip(*design.levels)]
     assert design.folded
-    assert len(design.levels) <= phases
+    assert len(design.levels) == used
     time = range(len(design.levels))
     for column in columns:
         assert sum(column) == dot(column, time) == 0
@@ -127,7 +137,7 @@ def test_the_order_is_that_of_the_seed() -> None:
     ("areas", "phases", "why"),
     [
         (named(8), 12, "phases: expected at least 16 for 8 areas, got 12"),
-        (named(24), 99, "by: expected at most 23 areas, got 24"),
+        (named(36), 99, "by: expected at most 35 areas, got 36"),
         (["thp", "thp"], 24, "by: expected each area once"),
     ],
 )
@@ -227,3 +237,20 @@ def test_values_that_are_no_measurements(measured: list[float], why: str) -> Non
     design = screening_design.design(named(8), 24, 3)
     with pytest.raises(ValueError, match=why):
         screening.analyse(design, measured, LEAST)
+
+
+@pytest.mark.parametrize(("off", "digits"), [(1.21, 1), (1.24, 1), (30.4, 0)])
+def test_an_effect_that_rounding_hides_is_not_excluded(off: float, digits: int) -> None:
+    """The area has 3 %, and the program prints 1.2 in all phases, or a step."""
+    design = screening_design.design([f"area{number}" for number in range(8)], 24, 1)
+    measured = [round(off * (1.03 if level[2] > 0 else 1), digits) for level in design.levels]
+    step = interval.step({"a": measured}, 24)
+
+    result = screening.analyse(design, measured, LEAST, 1, step)
+
+    effect = result.effects[2]
+    assert effect.low <= 0.03 <= effect.high
+    assert [other.answer for other in result.effects[:2]] == [Answer.NOT_DECIDED] * 2
+    assert result.effects[0].why == "its digits are too few for 1 %"
+    noisy = values(design, {"area2": 0.03})
+    assert screening.analyse(design, noisy, LEAST, 1, 1e-3) == screening.analyse(design, noisy, LEAST)

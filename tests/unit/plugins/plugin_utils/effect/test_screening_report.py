@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import screening_design, screening_report
-from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.metrics import Metric
+from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.metrics import STATUS, Metric
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.readings import Reading
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect.screening_design import Design
 
@@ -93,6 +93,25 @@ def test_harm_comes_first_in_each_metric_and_in_all(design: Design) -> None:
         "4 areas in 16 phases: the effect of each area is clear of interactions of two areas",
         "left out: boot: needs a boot",
     ]
+
+
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("command", "not decided (95 % interval -8.00 to +8.69 %), its digits are too few for 1 %"),
+        (STATUS, "no difference above 1 % (95 % interval -0.00 to +0.00 %)"),
+    ],
+)
+def test_digits_that_could_hide_an_effect_are_said(design: Design, tool: str, words: str) -> None:
+    """All phases print 1.2; an exit status has no digits."""
+    measured = [
+        {"state": "", "command": {RATE: {"a": Reading(1.2, tool=tool, nodes=("a",))}}, "runs": []}
+        for _phase in design.levels
+    ]
+
+    [result] = made(measured, design)["results"]
+
+    assert {area["words"] for area in result["areas"]} == {words}
 
 
 def test_several_metrics_have_wider_intervals(design: Design) -> None:

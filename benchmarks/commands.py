@@ -12,10 +12,15 @@ from typing import Any
 
 import yaml
 
+from ..plugins.module_utils._mlnode.engine.units import NIC_FLAG, NIC_SERVICE
+from ..plugins.module_utils._mlnode.host.places import RUN_LOCK
 from .fleet import ROOT, Fleet, podman
 from .measure import BenchError
 
 NODE = "mlnode-bench-tuned"
+
+#: A container has no NIC to set. The value is one of its network, which the service sets as well.
+EVENT = "event of a NIC until its run has ended"
 
 #: Commands on a node with the profile training, timed with the node's clock
 COMMANDS = {
@@ -25,6 +30,7 @@ COMMANDS = {
     "mlnode metrics --print": ["mlnode", "metrics", "--print"],
     "mlnode apply": ["mlnode", "apply"],
     "mlnode-apply.service": ["mlnode-apply.service"],
+    EVENT: [NIC_SERVICE, NIC_FLAG, "/proc/sys/net/ipv4/tcp_keepalive_time", RUN_LOCK],
     "tuned-adm verify": ["tuned-adm", "verify"],
 }
 

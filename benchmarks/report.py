@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import jobs, page
+from .commands import EVENT
 from .fleet import BARE
 
 Results = Mapping[str, Any]
@@ -76,6 +77,7 @@ def goals(results: Results) -> list[Goal]:
         found += [
             Goal("CPU of the boot service to python3 -c pass, nothing to change", boot / python, 15),
             Goal("CPU of the boot service to mlnode apply by hand", boot / by_hand, 1.5),
+            Goal(f"{EVENT}, s", commands[EVENT]["wall"], 5),
         ]
     if "jobs" in results:
         found += _of_jobs(results["jobs"])

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 import yaml
 from ansible_collections.mlnode.tuning.benchmarks import campaigns, effects, measure, report, shaped
+from ansible_collections.mlnode.tuning.benchmarks.commands import EVENT
 from ansible_collections.mlnode.tuning.benchmarks.effects import Experiment
 from ansible_collections.mlnode.tuning.benchmarks.measure import BenchError, Sample
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.campaign import schedule
@@ -54,6 +55,7 @@ def results() -> dict[str, Any]:
             "mlnode metrics --print": command(0.045),
             "mlnode apply": command(0.1),
             "mlnode-apply.service": {**command(0.16), "peak": 0.0},
+            EVENT: {**command(1.2), "peak": 0.0},
             "tuned-adm verify": command(0.5),
         },
         "campaigns": {
@@ -109,6 +111,7 @@ def test_each_goal_is_told_whether_it_is_met_or_not() -> None:
         "mlnode check to tuned-adm verify": (0.06, True),
         "CPU of the boot service to python3 -c pass, nothing to change": (16.0, False),
         "CPU of the boot service to mlnode apply by hand": (1.6, False),
+        f"{EVENT}, s": (1.2, True),
         "mlnode metrics, ms": (45.0, True),
         "mlnode metrics, CPU s a day": (4.32, True),
         "mlnode job on one job, ms more than mlnode check": (10.0, True),
@@ -261,6 +264,30 @@ def test_of_a_service_the_whole_control_group_counts(tmp_path: pathlib.Path) -> 
     found = json.loads(done.stdout)["boot"]
 
     assert (found["cpu"], found["status"]) == (1.5, 3)
+
+
+def test_an_event_takes_until_the_value_is_right_and_the_run_has_ended(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "value").write_text("60\n")
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text("#!/bin/sh\n[ $1 != show ] || echo CPUUsageNSec=1500000000\n")
+    systemctl.chmod(0o755)
+    run = "cat value >>seen; echo 60 >value; sleep 0.3; echo end >>seen"
+    wait = "until [ -e flag ]; do sleep 0.01; done; rm flag"
+    service = f"for round in 1 2; do {wait}; flock lock -c '{run}'; rm lock; done"
+    event = ["a.service", *(str(tmp_path / name) for name in ("flag", "value", "lock"))]
+    with subprocess.Popen(["/bin/sh", "-c", service], cwd=tmp_path):
+        done = subprocess.run(
+            [sys.executable, "-I", "-", json.dumps({"event": event}), "1"],
+            input=(BENCHMARKS / "inside.py").read_bytes(),
+            capture_output=True,
+            check=True,
+            env={"PATH": f"{tmp_path}:/bin:/usr/bin"},
+        )
+    figures = json.loads(done.stdout)["event"]
+
+    assert (figures["cpu"], figures["status"]) == (1.5, 0)
+    assert figures["wall"] >= 0.3
+    assert (tmp_path / "seen").read_text().split() == ["61", "end"] * 2
 
 
 def test_the_peer_looks_at_settings_that_the_profile_declares_and_with_their_values() -> None:

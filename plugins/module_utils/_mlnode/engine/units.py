@@ -156,15 +156,16 @@ TimeoutStartSec=420
 _REQUESTED, _SEEN = "echo /proc/irq/*/*/", "/run/mlnode-nic/irqs"
 _WAIT = (
     "for second in 1 2 3 4 5 6 7 8 9 10; do sleep 1; "
-    f'[ "$$({_REQUESTED})" = "$$(cat {_SEEN})" ] || exec touch {NIC_FLAG}; done'
+    f'[ ! -e {NIC_FLAG} ] && [ "$$({_REQUESTED})" = "$$(cat {_SEEN})" ] || exec touch {NIC_FLAG}; done'
 )
 
 # A driver that renews its queues causes an event for each: the second lets it finish. The flag is removed
 # before the run: a change during the run raises it again, and the path unit starts the service once more.
 # Many drivers request interrupts when the interface is raised, without any event. So ten seconds follow in
-# which a new list of requested interrupts ends the wait, and raises the flag for interfaces that come later.
-# They end with a second run, as the configuration of the network may have set an MTU in them; one more run
-# is after the network is up at boot. systemd makes $ of $$, and removes the folder.
+# which an event, or a new list of requested interrupts, ends the wait, and the flag starts the service once
+# more for interfaces that come later: no event waits for more than a second beside a run. They end with a
+# second run, as the configuration of the network may have set an MTU in them; one more run is after the
+# network is up at boot. systemd makes $ of $$, and removes the folder.
 # Without a condition: an unmet condition would keep the flag, and the unit would be started endlessly.
 # The time is for the lock, twice, as another process may be writing the boot loader's menu.
 NIC_UNIT = f"""\

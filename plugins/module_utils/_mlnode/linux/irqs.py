@@ -56,15 +56,15 @@ def counted(host: Host, only: Collection[int] | None = None) -> Iterator[Counted
     columns = [int(cpu) for cpu in re.findall(r"CPU([0-9]+)", header, re.ASCII)]
     if not columns:
         raise HostError("understand", COUNTS, None, "it has no columns of CPUs")
+    # One match a line: half a million fields of a large node, each by itself, take half of a run.
+    row = re.compile(rf"((?:\s+[0-9]{{1,20}}){{{len(columns)}}})(?:\s(.*))?\Z", re.ASCII)
     for line in lines:
         number, _colon, rest = line.partition(":")
         irq = values.number(number.strip())
         if irq is None or (only is not None and irq not in only):
             continue
-        fields = rest.split(None, len(columns))
-        counts = {cpu: values.number(field) for cpu, field in zip(columns, fields)}
-        known = {cpu: count for cpu, count in counts.items() if count is not None}
-        if len(known) < len(columns):
+        match = row.match(rest)
+        if match is None:
             raise HostError("understand", COUNTS, None, f"interrupt {irq} has no number for each CPU")
-        name = fields[-1].split()[-1] if len(fields) > len(columns) else ""
-        yield Counted(irq, known, name)
+        counts = dict(zip(columns, map(int, match.group(1).split())))
+        yield Counted(irq, counts, ((match.group(2) or "").split() or [""])[-1])

@@ -18,7 +18,8 @@ KARGS_D = "/usr/lib/bootc/kargs.d"
 
 
 class DeployedMachine(GrubMachine):
-    """hangs: a tool gives no answer, after its work if it is `late`. commands: those that change it."""
+    """hangs: a tool gives no answer: after its work if `late`, to a question if `asked`. commands: those that
+    change the node."""
 
     hangs = ""
 
@@ -44,7 +45,7 @@ class DeployedMachine(GrubMachine):
     def run(self, command: Sequence[str], seconds: float = 60) -> Finished:
         if command[0] not in ("bootc", "rpm-ostree", "ostree"):
             return super().run(command, seconds)
-        if command[-1] in ("--help", "--version"):
+        if command[-1] in ("--help", "--version") and self.hangs != "asked":
             return Finished(*deploy_tools.run(self.root, [*command]))
         self.commands.append([*command])
         if self.hangs:

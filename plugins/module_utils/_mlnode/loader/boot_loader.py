@@ -120,7 +120,10 @@ def _without_grub_menu(host: Host) -> Loader | None:
 
 def _of_ostree(host: Host) -> Loader:
     entry = deployed.next_entry(host)
-    lacks = deployed.lacks(host, entry)
+    try:
+        lacks = deployed.lacks(host, entry)
+    except HostError as error:  # the entry is known all the same
+        lacks = str(error)
     name = systemd_boot.NAME if systemd_boot.is_started(host) else "GRUB"
     return Loader((entry,) if entry else (), "" if lacks else "deployment", lacks, name=name)
 

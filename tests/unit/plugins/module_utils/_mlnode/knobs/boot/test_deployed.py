@@ -285,6 +285,14 @@ def test_a_tool_that_hangs_is_an_error_and_the_next_run_repairs(node: DeployedMa
     assert node.next_words() == before
 
 
+def test_a_tool_that_hangs_when_asked_hides_nothing(make: Callable[..., DeployedMachine]) -> None:
+    node = make("bootc", words="root=UUID=1 nosmt")
+    node.hangs = "asked"
+    outcome = applied(node, {"parameters": {"iommu": "pt", "nosmt": ""}})
+    assert statuses(outcome) == {"iommu": "unsupported", "nosmt": "ok"}
+    assert "cannot run bootc: no answer in 60 s" in reasons(outcome)
+
+
 def test_another_transaction_is_an_error_with_what_to_do(make: Callable[..., DeployedMachine]) -> None:
     node = make("rpm-ostree")
     node.mood("busy")

@@ -1,7 +1,6 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Kernel parameters of a system that ostree deploys: those of the next deployment, and the tool that gives
-them to it.
+"""Kernel parameters of the next deployment of ostree, and the tool that sets them.
 
 Sources: bootc-loader-entries-set-options-for-source(8) and loader_entries.rs of bootc, rpm-ostree(1) and
 rpmostreed-transaction-types.cxx of rpm-ostree, ostree-admin-instutil(1). `ostree admin kargs edit-in-place`
@@ -11,6 +10,7 @@ adds words only, and cannot take them away.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any, Mapping, Sequence
 
 from ..host import image_mode, places
@@ -218,7 +218,7 @@ def _give_source(host: Host, entry: Entry) -> None:
         theirs = _without(_raw(entry, key), mine)
         if key not in wanted:
             after[key] = theirs
-        elif theirs:  # beside another's word, ours would only make two of them
+        elif theirs:  # ours would only be a second one
             options += mine
         else:
             after[key] = _quoted(wanted[key], entry)
@@ -293,6 +293,9 @@ def _failure(host: Host, command: Sequence[str]) -> tuple[str, str]:
     try:
         done = host.run(command, _SECONDS)
     except UnansweredError as error:
+        if command[0] == _RPM_OSTREE:  # its daemon goes on without the client
+            with suppress(HostError):
+                host.run((_RPM_OSTREE, "cancel"))
         return f"{error.kernel}: another program may hold the lock of /sysroot; wait, and run it again", ""
     lines = [line.strip() for line in (done.err.strip() or done.out).splitlines() if line.strip()]
     said = "; ".join(lines[-2:])

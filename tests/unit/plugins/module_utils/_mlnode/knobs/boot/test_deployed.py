@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import door
 from ansible_collections.mlnode.tuning.tests.unit.deployed_machine import KARGS_D, STAGED, DeployedMachine
+from ansible_collections.mlnode.tuning.tests.unit.uefi_machine import LOADER_INFO
 from mlnode.engine import engine, handlers
 from mlnode.engine.engine import Outcome, Request
 from mlnode.engine.revert import revert
@@ -138,6 +139,26 @@ def test_a_hand_since_is_named_corrected_and_kept_by_the_undo(
     assert parameter(node, "iommu") == ["iommu=pt"]
     revert(node)
     assert parameter(node, "iommu") == ["iommu=off"]
+
+
+def test_a_word_of_the_image_is_named_and_replaced(make: Callable[..., DeployedMachine]) -> None:
+    """rpm-ostree takes it away, and bootc brings it back only if its file changes (bootc_kargs.rs)."""
+    node = make("rpm-ostree", words="root=UUID=1 iommu=on")
+    node.put(f"{KARGS_D}/10-site.toml", 'kargs = ["iommu=on"]\n')
+    outcomes = engine.preview(node, [Request("site", boot, {"parameters": {"iommu": "pt"}})])
+    assert f"{KARGS_D}/10-site.toml:1 (of the image) sets iommu=on" in reasons(outcomes.outcomes[0])
+    applied(node)
+    assert parameter(node, "iommu") == ["iommu=pt"]
+    revert(node)
+    assert parameter(node, "iommu") == ["iommu=on"]
+
+
+def test_systemd_boot_gets_no_quotes(node: DeployedMachine) -> None:
+    node.put(LOADER_INFO, b"\6\0\0\0" + "systemd-boot 257\0".encode("utf-16-le"))
+    applied(node)
+    assert f"pci={ACS}" in node.next_words()
+    revert(node)
+    assert node.next_words() == ["root=UUID=1", "rw", "quiet"]
 
 
 def test_the_undo_keeps_a_hand_since(node: DeployedMachine, tool: str) -> None:
@@ -271,12 +292,15 @@ def test_a_tool_that_fails_leaves_nothing(node: DeployedMachine, tool: str, mood
 
 
 @pytest.mark.parametrize("late", ["", "late"])
-def test_a_tool_that_hangs_is_an_error_and_the_next_run_repairs(node: DeployedMachine, late: str) -> None:
+def test_a_tool_that_hangs_is_an_error_and_the_next_run_repairs(
+    node: DeployedMachine, tool: str, late: str
+) -> None:
     before = node.next_words()
     node.hangs = late or "early"
     with pytest.raises(TransactionError) as raised:
         applied(node)
     assert "no answer in 300 s: another program may hold the lock" in str(raised.value)
+    assert (["rpm-ostree", "cancel"] in node.commands) is (tool == "rpm-ostree")
     node.hangs = ""
     node.forget()
     assert {*statuses(applied(node)).values()} == {"pending_reboot"}

@@ -364,6 +364,8 @@ def _record(host: Host) -> dict[str, Any]:
         lists = [words for known in record.values() for words in (known["before"], *known["given"])]
     except (KeyError, TypeError) as error:
         raise _damaged(RECORD) from error
+    if not all(known["given"] for known in record.values()):
+        raise _damaged(RECORD)
     return _checked(RECORD, record, lists)
 
 

@@ -414,6 +414,29 @@ def test_a_damaged_file_is_an_error(make: Callable[..., DeployedMachine], path: 
     assert parameter(node, "iommu") == ["iommu=pt"]
 
 
+@pytest.mark.parametrize(
+    "known", [{}, [], "x", 1, {"before": [], "given": []}, {"before": [1], "given": [[]]}]
+)
+def test_a_damaged_record_is_an_error(make: Callable[..., DeployedMachine], known: Any) -> None:
+    node = make("rpm-ostree")
+    applied(node)
+    node.put(deployed.RECORD, json.dumps({"nosmt": known}))
+    with pytest.raises(MlnodeError, match=f"{deployed.RECORD}: it is damaged"):
+        applied(node, {"parameters": {"iommu": "off"}})
+
+
+@pytest.mark.parametrize("path", [deployed.path_of("site"), deployed.RECORD])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+def test_what_cannot_be_read_is_no_success(
+    make: Callable[..., DeployedMachine], path: str, number: int
+) -> None:
+    node = make("rpm-ostree")
+    applied(node)
+    node.unreadable = {path: number}
+    with pytest.raises(MlnodeError, match=path):
+        applied(node)
+
+
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
 def test_unreadable_files_are_unknown(node: DeployedMachine, number: int) -> None:
     for path in ("/boot/loader/entries/ostree-1.conf", STAGED):

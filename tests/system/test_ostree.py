@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.system, namespaces.needs_root]
 
 ACS = "config_acs=xx000x0@0000:17:00.0;xx000x0@0000:18:08.0"
 SPEC = {"parameters": {"iommu": "pt", "pci": [ACS], "console": ["ttyS0"]}, "absent": ["quiet"]}
+#: Without the attribute immutable, with which pytest could not remove the deployments (ostree-sysroot.c)
+_REMOVABLE = {"OSTREE_SYSROOT_DEBUG": "mutable-deployments"}
 WORDS = ("root=UUID=1", "rw", "quiet", "iommu=on", "console=tty0", "console=ttyS0")
 
 
@@ -38,7 +40,7 @@ class Sysroot(GrubMachine):
         libraries = next(pathlib.Path(self.programs, "usr/lib").glob("*-linux-gnu*"))
         done = subprocess.run(
             [f"{self.programs}/usr/bin/ostree", *command[1:4], *self._sysroot(command), *command[4:]],
-            env={**os.environ, "LD_LIBRARY_PATH": str(libraries)},
+            env={**os.environ, "LD_LIBRARY_PATH": str(libraries), **_REMOVABLE},
             capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         return Finished(done.returncode, done.stdout, done.stderr)

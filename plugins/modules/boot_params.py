@@ -41,9 +41,12 @@ notes:
   - The kernel starts with every word. A misspelt name that is nearly a known one, and a value that no kernel takes,
     are errors before anything is written. A parameter that the kernel reports as unknown or refused after the boot
     has drifted, with the kernel's line as the reason.
-  - On a system that ostree deploys (C(rpm-ostree), C(bootc)) the parameters are read and not written, as ostree makes
-    the entries of the boot loader. They are V(unsupported), with the command to use, until they are in the entry or
-    in a staged deployment.
+  - On a system that ostree deploys, the first capable tool gives the parameters to the next deployment. C(bootc) does so
+    as its source C(mlnode), if it has C(loader-entries set-options-for-source) and ostree is 2026.1 or newer. Otherwise
+    C(rpm-ostree kargs) or C(ostree admin instutil set-kargs) does, and a revert puts the words before back. Words that
+    others gave through bootc or the image stay, and the parameter is V(overridden). Without such a tool, and in the
+    agent's services, whose sandbox has no C(/sysroot), parameters are V(unsupported). Of C(bootc) and C(rpm-ostree)
+    only stand-ins were tried.
 seealso:
   - module: mlnode.tuning.thp
   - module: mlnode.tuning.irq_affinity

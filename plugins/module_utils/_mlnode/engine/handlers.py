@@ -16,11 +16,12 @@ from typing import Callable, Mapping
 from ..host import places, systemctl
 from ..host.host import Host
 from ..linux import grub, irqbalance, node_exporter, systemd_boot
+from ..loader import deployed
 from ..model.errors import HostError
 from .kind import AGENT_FILE, AGENT_UNIT
 from .units import CHECK_TIMER_FILE, NIC_FLAG, NIC_PATH_FILE, NIC_PATH_UNIT, NIC_SERVICE, PULL_TIMER_FILE
 
-UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER, KERNEL_IMAGES = places.READERS
+UNITS, IRQBALANCE, IRQBALANCE_SERVICE, BOOT_LOADER, KERNEL_IMAGES, KERNEL_ARGUMENTS = places.READERS
 
 
 def _units(host: Host) -> None:
@@ -131,11 +132,12 @@ HANDLERS: Mapping[str, Callable[[Host], None]] = {
     IRQBALANCE_SERVICE: irqbalance.follow_boot,
     BOOT_LOADER: grub.regenerate,
     KERNEL_IMAGES: systemd_boot.make_images,
+    KERNEL_ARGUMENTS: deployed.give,
 }
 
 
 #: Readers that read their files at boot only
-AT_BOOT = frozenset({BOOT_LOADER, KERNEL_IMAGES})
+AT_BOOT = frozenset({BOOT_LOADER, KERNEL_IMAGES, KERNEL_ARGUMENTS})
 
 
 def run(host: Host, name: str) -> None:

@@ -147,7 +147,7 @@ RUN_LOCK, PULL_LOCK, CHECK_LOCK = "/run/mlnode.lock", "/run/mlnode-pull.lock", "
 LOCKS = (RUN_LOCK, PULL_LOCK, CHECK_LOCK)
 
 #: Readers of files, to be notified of a change; names in handlers.HANDLERS, stored in the file's origin
-READERS = ("units", "irqbalance", "irqbalance service", "boot loader", "kernel images")
+READERS = ("units", "irqbalance", "irqbalance service", "boot loader", "kernel images", "kernel arguments")
 
 #: sysctls removed from sysctl.d that an initramfs may still contain
 LEFT_SYSCTLS = "/etc/mlnode/initramfs.d/NAME"
@@ -199,6 +199,7 @@ OWN = (
     Own(f"{_SYSTEMD}/*.service.d/zz-mlnode-stopped.NAME.conf", "units", ("services",)),
     Own(f"{_SYSTEMD}/irqbalance.service.d/zz-mlnode-irq.NAME.conf", "irqbalance", ("irq",)),
     Own("/etc/default/grub.d/zz-mlnode-NAME.cfg", "boot loader", ("boot",)),
+    Own("/etc/mlnode/kernel-arguments.d/NAME.json", "kernel arguments", ("boot",)),
     Own("/etc/containers/containers.conf.d/zz-mlnode-NAME.conf", "", ("containers",)),
     Own("/etc/crio/crio.conf.d/zz-mlnode-NAME.conf", "", ("containers",)),
     Own("/etc/kubernetes/kubelet.conf.d/zz-mlnode-NAME.conf", "", ("containers",)),

@@ -12,25 +12,19 @@ from ..linux import grub, kernel_line, last_boot, systemd_boot
 from ..linux.kernel_line import KernelLine
 from ..model.errors import HostError
 from ..model.record import NamedTuple
-from . import bls, cmdline, default, uefi
+from . import bls, cmdline, default, deployed, uefi
 from . import grub as menu_grub
 from .default import Default
 from .grub import Entry
-
-#: Marker of kernel arguments in the record of a staged deployment (ostree-sysroot-deploy.c)
-_STAGED_WORDS = b"kargs\0"
-_STATUS = "rpm-ostree kargs or ostree admin status"
-#: The kernel reads 2047 characters, which have at most so many words
-_MOST_WORDS = 1024
 
 
 class Loader(NamedTuple):
     """The boot loader of this machine.
 
     lacks: why parameters cannot be given to it; "" if they can. unreadable: why that is unknown. style:
-    drop-in, defaults (both GRUB) or entries (of the Boot Loader Specification). default: the entry it starts,
-    if that entry is not generated from the parameters. name: GRUB, or systemd-boot, which also stands for
-    firmware that starts a UKI.
+    drop-in, defaults (both GRUB), entries (of the Boot Loader Specification) or deployment (of ostree).
+    default: the entry it starts, if that entry is not generated from the parameters. name: GRUB, or
+    systemd-boot, which also stands for firmware that starts a UKI.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -125,38 +119,13 @@ def _without_grub_menu(host: Host) -> Loader | None:
 
 
 def _of_ostree(host: Host) -> Loader:
-    """The deployment that is booted next. The other one is kept for a rollback."""
-    system = image_mode.ostree(host)
-    # It becomes an entry when the system is shut down. Without words, it inherits the present entry's.
-    staged = host.content(image_mode.OSTREE_STAGED) or b""
+    entry = deployed.next_entry(host)
     try:
-        words = _staged_words(staged) if _STAGED_WORDS in staged else ()
-    except ValueError:
-        reason = f"{image_mode.OSTREE_STAGED} has words for the kernel that were not understood"
-        return Loader(unreadable=f"{reason}; look at them with {_STATUS}, and reboot")
-    path = bls.of_ostree(host)
-    entries = bls.entries(host, [path]) if path else []
-    entries = [Entry(image_mode.OSTREE_STAGED, " ".join(words))] if words else entries
-    lacks = (
-        f"{system.name} makes the entries of the boot loader with each deployment: {system.kernel_arguments}"
-    )
-    return Loader((*entries,), lacks=lacks)
-
-
-def _staged_words(record: bytes) -> tuple[str, ...]:
-    """Kernel arguments of a staged deployment: an array of strings in a dictionary (GVariant specification).
-    Behind the strings stand their ends, in numbers of one size, and the type. Raises ValueError.
-    """
-    strings = record.partition(_STAGED_WORDS)[2].lstrip(b"\0")  # padding
-    ends: list[int] = []
-    while len(ends) < _MOST_WORDS:
-        ends.append(strings.index(b"\0", ends[-1] if ends else 0) + 1)
-        for size in (1, 2, 4):
-            if ends[-1] < 1 << 8 * size:
-                table = b"".join(end.to_bytes(size, "little") for end in ends) + b"\0as"
-                if strings.startswith(table, ends[-1]):
-                    return tuple(strings[: ends[-1] - 1].decode("utf-8").split("\0"))
-    raise ValueError
+        lacks = deployed.lacks(host, entry)
+    except HostError as error:  # the entry is known all the same
+        lacks = str(error)
+    name = systemd_boot.NAME if systemd_boot.is_started(host) else "GRUB"
+    return Loader((entry,) if entry else (), "" if lacks else "deployment", lacks, name=name)
 
 
 def _without_grub(host: Host) -> str:
@@ -227,6 +196,7 @@ def boot_sources(host: Host, parameter: str) -> list[str]:
     """Lines in the loader's files that set or mention a parameter, as `path:line: text`. Raises HostError."""
     paths = [*grub.CONFIGS, *bls.ENVIRONMENT, menu_grub.DEFAULTS, bls.CMDLINE]
     paths += host.matching(f"{menu_grub.DROP_INS}/*.cfg")
+    paths += host.matching(deployed.IMAGE_WORDS)
     paths += [path for folder in bls.FOLDERS for path in host.matching(f"{folder}/*.conf")]
     lines = []
     for path in paths:

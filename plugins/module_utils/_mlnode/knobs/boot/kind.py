@@ -264,15 +264,15 @@ def _is_carried(row: Row) -> bool:
 
 
 def _kept(row: Row, loader: Loader, name: str, host: Host) -> dict[str, tuple[str, ...]]:
-    """Words to keep in mlnode's drop-in, as this run cannot determine them: a kernel started in another way
+    """Words to keep in mlnode's own file, as this run cannot determine them: a kernel started in another way
     this time (kexec), a GPU that did not come up, or an image build, which reads no CPUs.
     """
-    if row.reading.invalid or row.reading.refusal or loader.style != "drop-in":
+    if row.reading.invalid or row.reading.refusal or loader.style not in ("drop-in", "deployment"):
         return {}
     parameter = boot_parse.name_of(row.setting)
     # An automatic parameter without words for this machine may have been given under either name.
     names = passthrough.names(parameter) if boot_parse.is_automatic(row.setting) else (parameter,)
-    parameters = {alias: loaders.given(host, name, alias) for alias in names}
+    parameters = {alias: loaders.given(loader, host, name, alias) for alias in names}
     return {alias: words for alias, words in parameters.items() if words is not None}
 
 

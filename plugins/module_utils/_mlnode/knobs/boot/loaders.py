@@ -8,10 +8,11 @@ from functools import partial
 from typing import Callable, Mapping, Sequence
 
 from ...engine import edited_file
-from ...engine.handlers import BOOT_LOADER, KERNEL_IMAGES
+from ...engine.handlers import BOOT_LOADER, KERNEL_ARGUMENTS, KERNEL_IMAGES
 from ...host.host import Host
 from ...linux import systemd_boot
 from ...loader import bls as boot_bls
+from ...loader import deployed
 from ...loader import grub as boot_grub
 from ...loader.boot_loader import Loader
 from ...model.setting import BootFile
@@ -39,10 +40,12 @@ def later_file(host: Host, name: str, parameter: str, lost: bool = False) -> str
     return ""
 
 
-def given(host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
-    """The words that a declaration's drop-in gives to a parameter; None if it does not mention it. Raises
+def given(loader: Loader, host: Host, name: str, parameter: str) -> tuple[str, ...] | None:
+    """The words that a declaration's own file gives to a parameter; None if it does not mention it. Raises
     HostError.
     """
+    if loader.style == "deployment":
+        return deployed.given(host, name, parameter)
     return boot_grub.given(host.text(drop_in(name)), parameter)
 
 
@@ -51,7 +54,7 @@ def menu_source(loader: Loader, host: Host, name: str, parameter: str, words: Se
     if loader.lacks or loader.unreadable:
         return ""
     if loader.style == "drop-in":
-        right = given(host, name, parameter) == tuple(words) and not later_file(host, name, parameter)
+        right = given(loader, host, name, parameter) == tuple(words) and not later_file(host, name, parameter)
         return drop_in(name) if right else ""
     text = host.text(boot_grub.DEFAULTS)
     right = loader.style == "defaults" and boot_grub.edited(text, {parameter: words}) == text
@@ -70,6 +73,10 @@ def files(loader: Loader, name: str, changes: Changes, stale: bool, host: Host) 
     if loader.style == "drop-in":
         content = boot_grub.drop_in(name, changes) if changes else None
         return [BootFile(drop_in(name), content, BOOT_LOADER, stale)]
+    if loader.style == "deployment":
+        content = deployed.content(changes) if changes else None
+        stale = stale or deployed.is_owed(host)
+        return [BootFile(deployed.path_of(name), content, KERNEL_ARGUMENTS, stale)]
     if loader.lacks or loader.unreadable or not changes:
         return []
     if loader.style == "defaults":

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from ...engine.kind import Context
-from ...loader import boot_loader, cmdline
+from ...loader import boot_loader, cmdline, deployed
 from ...loader.boot_loader import Loader
 from ...model.errors import HostError
 from ...model.record import NamedTuple
@@ -58,6 +58,11 @@ def boot_layer(setting: Setting, want: str, runtime: Value, node: Node) -> Boot:
         if not isolation.alike(words, wanted):
             if entry.by_hand:
                 return _by_hand(words, where, loader.default.place)
+            if words and loader.style == "deployment":
+                try:
+                    where, foreign = deployed.setter(node.context.host, entry, name)
+                except HostError as error:
+                    return Boot(Value(unreadable=str(error)))
             return _wrong(name, words, where, foreign, node)
     if runtime.text is not None and runtime.text != want:
         lost = _lost(node)
@@ -113,6 +118,6 @@ def _wrong(name: str, words: Sequence[str], where: str, foreign: bool, node: Nod
 def _overriding(name: str, node: Node, lost: bool) -> str:
     """A later drop-in that overrides mlnode's."""
     host, own = node.context.host, node.context.name
-    if node.loader.style != "drop-in" or loaders.given(host, own, name) is None:
+    if node.loader.style != "drop-in" or loaders.given(node.loader, host, own, name) is None:
         return ""
     return loaders.later_file(host, own, name, lost)

@@ -54,17 +54,6 @@ def applied(machine: GrubMachine) -> Outcomes:
     return engine.apply_together(machine, lambda: [engine.Request("site", boot, SPEC)])
 
 
-@cases.table
-def test_what_ostree_deploys_is_left_to_it(node: GrubMachine, tool: str, way: str) -> None:
-    node.put("/run/ostree-booted", "")
-    node.put(tool, "", 0o755)
-    paths = [deployment(node, 1), deployment(node, 2)]
-    before = [node.read(path) for path in paths]
-    (row,) = applied(node).outcomes[0].rows
-    assert (row.status, way in row.reason) == (Status.UNSUPPORTED, True)
-    assert [node.read(path) for path in paths] == before
-
-
 def test_the_words_of_the_next_deployment_are_its_boot(node: GrubMachine) -> None:
     """rpm-ostree kargs makes a deployment with them; that of a rollback lacks them."""
     node.put("/run/ostree-booted", "")

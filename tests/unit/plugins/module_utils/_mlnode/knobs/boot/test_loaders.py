@@ -70,9 +70,9 @@ def test_a_later_drop_in_is_named_with_its_last_line(node: GrubMachine) -> None:
         node.put(f"{DROP_INS}/{name}", text)
     assert boot_loaders.later_file(node, "training", "iommu") == f"{DROP_INS}/zz-other.cfg:3"
     assert boot_loaders.later_file(node, "training", "quiet") == ""
-    assert boot_loaders.given(node, "other", "iommu") == ("iommu=pt",)
-    assert boot_loaders.given(node, "other", "quiet") is None
-    assert boot_loaders.given(node, "training", "iommu") is None
+    assert boot_loaders.given(boot_loader.Loader(style="drop-in"), node, "other", "iommu") == ("iommu=pt",)
+    assert boot_loaders.given(boot_loader.Loader(style="drop-in"), node, "other", "quiet") is None
+    assert boot_loaders.given(boot_loader.Loader(style="drop-in"), node, "training", "iommu") is None
 
 
 @cases.table

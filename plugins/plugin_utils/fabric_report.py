@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ..module_utils._mlnode.checks.model import BAD, FAIL_ON, Check, Verdict, summary
 from ..module_utils._mlnode.checks.subnet import shape
+from ..module_utils._mlnode.model.errors import several, shortened
 from .campaign import model
 
 NAME = "fleet"
@@ -282,14 +283,12 @@ def _votes(known: Mapping[str, str]) -> str:
     for name, text in known.items():
         holders.setdefault(text, []).append(name)
     ranked = sorted(holders.items(), key=lambda item: -len(item[1]))
-    votes = [f"{text} on {len(names)} ({_some(names)})" for text, names in ranked[:_NAMED]]
-    return ", ".join([*votes, *([f"and {len(ranked) - _NAMED} more"] if ranked[_NAMED:] else [])])
+    votes = [f"{text} on {len(names)} ({_some(names)})" for text, names in ranked]
+    return ", ".join(shortened(votes, _NAMED))
 
 
 def _some(names: Iterable[str]) -> str:
-    every = [*names]
-    listed = ", ".join(every[:_NAMED])
-    return listed if len(every) <= _NAMED else f"{listed} and {len(every) - _NAMED} more"
+    return several([*names], _NAMED)
 
 
 def _merged(differences: Iterable[Difference]) -> list[Check]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ..module_utils._mlnode.checks import path_mtu
 from ..module_utils._mlnode.checks.model import Verdict
 from ..module_utils._mlnode.model.errors import DeclarationError, printable
+from ..module_utils._mlnode.model.values import by_key
 from . import agent_answer, preflight
 from .campaign import model
 from .campaign.table import aligned
@@ -148,9 +149,7 @@ def _groups(ways: Sequence[Way]) -> list[list[str]]:
     for way in ways:
         if way.pair not in low:
             root[top(way.sender)] = top(way.receiver)
-    groups: dict[str, list[str]] = {}
-    for name in root:
-        groups.setdefault(top(name), []).append(name)
+    groups = by_key((top(name), name) for name in root)
     return [*groups.values()]
 
 
@@ -200,9 +199,7 @@ def _path_row(way: Way) -> _Row:
 
 def _unsent(missing: Mapping[str, str]) -> list[_Row]:
     """Nodes that have not sent, those with the same reason in one line."""
-    alike: dict[str, list[str]] = {}
-    for name, why in missing.items():
-        alike.setdefault(why, []).append(name)
+    alike = by_key((why, name) for name, why in missing.items())
     return [
         _Row(
             Verdict.UNKNOWN,

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import shipped
+from mlnode.drivers.gpu import awake, modules
 from mlnode.drivers.gpu import drivers as gpu_drivers
 from mlnode.drivers.roce import registry
 from mlnode.model import accelerators
@@ -78,6 +79,13 @@ def _sources(node: ast.AST) -> Iterator[ast.AST]:
 
 def vendors(code: str) -> list[tuple[int, str]]:
     return [(line, text) for line, text in texts(code) if VENDOR.search(HARMLESS.sub("", text))]
+
+
+def test_each_vendor_of_gpus_is_in_all_lists() -> None:
+    """They are three, as a module of one area loads no whole driver."""
+    names = [driver.VENDOR for driver in gpu_drivers.ALL]
+    assert [module.VENDOR for module in modules.ALL] == names
+    assert [gpu.VENDOR for gpu in awake.ALL] == names
 
 
 @pytest.mark.parametrize("package", ["knobs", "checks"])

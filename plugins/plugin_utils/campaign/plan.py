@@ -15,6 +15,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ...module_utils._mlnode.model.values import by_key
 from ..fleet_report.names import natural
 
 
@@ -118,9 +119,7 @@ def rounds_of(nodes: Mapping[str, str], rounds: int | None, seed: int = 0) -> li
 
 def _leaves(names: Sequence[str], leaf: Mapping[str, str]) -> list[list[str]]:
     """Nodes of each leaf with two or more."""
-    by_leaf: dict[str, list[str]] = {}
-    for name in names:
-        by_leaf.setdefault(leaf[name], []).append(name)
+    by_leaf = by_key((leaf[name], name) for name in names)
     by_leaf.pop("", None)
     return [mine for mine in by_leaf.values() if len(mine) > 1]
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ...module_utils._mlnode.model.values import by_key
 from .noise import BOUND
 from .numbers import Measured
 from .suspects import BEFORE, NODE, PATH, Named, State, Suspect, Without
@@ -117,9 +118,7 @@ class _Others:
 
     def each_pair(self, rest: State, own: Suspect) -> float:
         """Score of all low pairs if each has a separate reason: its path, or the other end."""
-        pairs: dict[int, list[int]] = {}
-        for number in own.readings:
-            pairs.setdefault(self.measured.pair[number], []).append(number)
+        pairs = by_key((self.measured.pair[number], number) for number in own.readings)
         total = 0.0
         for mine in pairs.values():
             gain = rest.gain(PATH, mine, sum(rest.low[n] for n in mine) / len(mine))

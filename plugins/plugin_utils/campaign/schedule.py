@@ -14,6 +14,7 @@ from typing import Any
 from ...module_utils._mlnode.checks.campaign import kinds
 from ...module_utils._mlnode.checks.campaign.kind import round_seconds
 from ...module_utils._mlnode.checks.model import Verdict
+from ...module_utils._mlnode.model.values import by_key
 from . import plan as circle
 from .blame import Certainty
 from .judge import Judged
@@ -159,9 +160,7 @@ def _lost(judged: Judged) -> set[Pair]:
 
 def _between(judged: Judged, there: Sequence[str]) -> list[Pair]:
     """New pairs over the uplinks in question, and on their leaves."""
-    by_leaf: dict[str, list[str]] = {}
-    for name in there:
-        by_leaf.setdefault(judged.leaves.get(name, ""), []).append(name)
+    by_leaf = by_key((judged.leaves.get(name, ""), name) for name in there)
     pairs: list[Pair] = []
     for uplink in judged.between:
         ours = by_leaf.get(uplink.leaves[0], [])

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ...module_utils._mlnode.model.values import by_key
 from .finding import BAD, SEVERITIES, Finding, Waiver, findings, listed, said, waivers
 from .names import natural
 
@@ -240,11 +241,7 @@ class Fleet:
 
     def _holders(self) -> dict[Finding, list[str]]:
         """Finding → the names of all hosts that report exactly this, in their order."""
-        holders: dict[Finding, list[str]] = {}
-        for host in self.ordered():
-            for finding in host.findings.values():
-                holders.setdefault(finding, []).append(host.name)
-        return holders
+        return by_key((finding, host.name) for host in self.ordered() for finding in host.findings.values())
 
     def outliers(self) -> list[Outlier]:
         """The worst first, and the rarest: one of 512 is easily missed, and 512 of 512 is not."""
@@ -328,7 +325,5 @@ class Fleet:
 def causes(outliers: Iterable[Outlier]) -> list[list[Outlier]]:
     """Outliers in their order; those that have one reason on the same hosts are together, as one repair is
     enough for them."""
-    groups: dict[Any, list[Outlier]] = {}
-    for item in outliers:
-        groups.setdefault((item.why, item.hosts) if item.why else item, []).append(item)
+    groups = by_key(((item.why, item.hosts) if item.why else item, item) for item in outliers)
     return [*groups.values()]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
+from ...module_utils._mlnode.model.values import by_key
 from ...module_utils._mlnode.model.version import VERSION
 from . import effects, jobs, pairs, repair
 from .elements import Child, embedded, make, shown, table, text
@@ -192,10 +193,7 @@ def _tags(findings: Iterable[Finding]) -> tuple[tuple[str, str], ...]:
 
 def _inventory(fleet: Fleet) -> dict[str, list[str]]:
     """Group of the inventory → its hosts."""
-    members: dict[str, list[str]] = {}
-    for host in fleet.ordered():
-        for group in host.groups:
-            members.setdefault(group, []).append(host.name)
+    members = by_key((group, host.name) for host in fleet.ordered() for group in host.groups)
     return dict(sorted(members.items()))
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from xml.etree.ElementTree import Element
 
+from ...module_utils._mlnode.model.values import by_key
 from .elements import make, table
 from .finding import BAD
 from .model import Pair, Pairs
@@ -111,9 +112,7 @@ def _grouped(names: Sequence[str], leaves: Mapping[str, str]) -> list[tuple[str,
     """Title and hosts of each row."""
     if len(names) <= _ROWS:
         return [(name, [name]) for name in names]
-    of_leaf: dict[str, list[str]] = {}
-    for name in names:
-        of_leaf.setdefault(leaves.get(name, ""), []).append(name)
+    of_leaf = by_key((leaves.get(name, ""), name) for name in names)
     if 1 < len(of_leaf) <= _ROWS:
         return [(leaf or "no leaf", of_leaf[leaf]) for leaf in sorted(of_leaf, key=natural)]
     size = math.ceil(len(names) / _ROWS)

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...module_utils._mlnode.model.errors import printable
+from ...module_utils._mlnode.model.errors import printable, several, shortened
+from ...module_utils._mlnode.model.values import by_key
 from ...module_utils._mlnode.report.grid import grid, wrapped
 from . import effects
 from .finding import BAD, NEITHER, SEVERITIES
@@ -79,11 +80,8 @@ def _job(job: Job) -> list[str]:
     nodes = f"{len(job.nodes)} node{'' if len(job.nodes) == 1 else 's'}"
     alike = f"{job.alike} values alike"
     first = f"{job.name}: {job.verdict}: {nodes} ({few(job.nodes, _NAMES)}), ranks {job.seen}, {alike}"
-    lines = [
-        f"{deviation.verdict}: {deviation.who}: {deviation.text}" for deviation in job.deviations[:_LINES]
-    ]
-    rest = len(job.deviations) - _LINES
-    return [first, *lines, *([f"and {rest} more"] if rest > 0 else [])]
+    lines = [f"{deviation.verdict}: {deviation.who}: {deviation.text}" for deviation in job.deviations]
+    return [first, *shortened(lines, _LINES)]
 
 
 def _trouble(names: Sequence[str], words: str) -> str:
@@ -96,9 +94,7 @@ def _with_hosts(lines_of: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 def _left_alone(fleet: Fleet) -> list[list[str]]:
     """A line for each group of them."""
-    alike: dict[str, list[str]] = {}
-    for name in sorted(fleet.left_alone, key=natural):
-        alike.setdefault(fleet.left_alone[name], []).append(name)
+    alike = by_key((fleet.left_alone[name], name) for name in sorted(fleet.left_alone, key=natural))
     return [[f"{few(names, _NAMES)} ({groups})"] for groups, names in alike.items()]
 
 
@@ -134,9 +130,7 @@ def difference(items: Sequence[Outlier], total: int, looked: int) -> list[str]:
     if first.why:
         lines.append(" ".join(first.why.split()))
     if others:
-        keys = [item.key for item in others]
-        more = len(keys) - _NAMES
-        lines.append(f"also {', '.join(keys[:_NAMES])}{f' and {more} more' if more > 0 else ''}")
+        lines.append(f"also {several([item.key for item in others], _NAMES)}")
     return lines
 
 
@@ -176,9 +170,7 @@ def classes(hosts: Sequence[Host]) -> tuple[list[str], dict[tuple[Any, ...], lis
     """Areas in which something is wrong, and hosts that are alike: state, worst severity and a Cell for each
     of the areas → names."""
     areas = list(dict.fromkeys(finding.kind for host in hosts for finding in host.bad))
-    alike: dict[tuple[Any, ...], list[str]] = {}
-    for host in hosts:
-        alike.setdefault((host.state, host.worst, *_cells(host, areas)), []).append(host.name)
+    alike = by_key(((host.state, host.worst, *_cells(host, areas)), host.name) for host in hosts)
     return areas, alike
 
 

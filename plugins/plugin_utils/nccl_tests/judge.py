@@ -235,8 +235,8 @@ def past(documents: Mapping[str, str]) -> Past:
             # Documents without `nccl` are campaigns.
             for run in document["runs"] if "nccl" in document else ():
                 for size in (size for band in run["bands"] for size in band["sizes"]):
-                    taken = dict.fromkeys(str(choice["algorithm"]) for choice in size.get("choices", ()))
-                    forced = str(run.get("algorithms", {}).get("forced", ""))
+                    taken = dict.fromkeys(str(choice["algorithm"]) for choice in size["choices"])
+                    forced = str(run["algorithms"]["forced"])
                     algorithm = "+".join(taken) or forced
                     key = (len(run["nodes"]), int(run["ranks"]), int(size["bytes"]), algorithm)
                     values.setdefault(key, []).append(float(size["bus_gbits"]))

@@ -100,3 +100,8 @@ def change(before: Measure, after: Measure, unit: Unit) -> Change:
 
 def percent(part: float | None) -> str:
     return "" if part is None else f"{100 * part:+.1f} %"
+
+
+def rounded(part: float | None) -> float | None:
+    """The same for programs, in percent."""
+    return None if part is None else round(100 * part, 2)

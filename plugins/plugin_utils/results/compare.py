@@ -25,6 +25,7 @@ from .change import (
     change,
     measure,
     percent,
+    rounded,
     sums,
     worst,
 )  # fmt: skip
@@ -154,9 +155,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
             "pairs": dict(Counter(outcome.word for outcome in comparison.pairs.values())),
         },
         "about": [_difference(difference) for difference in comparison.about],
-        "under": [
-            {**_difference(difference), "nodes": [*difference.nodes]} for difference in comparison.under
-        ],
+        "under": [stated(difference) for difference in comparison.under],
         "nodes": [{"name": name, **_change(outcome)} for name, outcome in comparison.nodes.items()],
         "pairs": [
             {"ends": [{"node": name, "rail": rail} for name, rail in key], **_change(outcome)}
@@ -174,24 +173,29 @@ def _difference(difference: Difference) -> dict[str, Any]:
     return {"what": difference.what, "a": difference.before, "b": difference.after}
 
 
+def stated(difference: Difference) -> dict[str, Any]:
+    """A difference with its nodes."""
+    return {**_difference(difference), "nodes": [*difference.nodes]}
+
+
 def _change(outcome: Change) -> dict[str, Any]:
-    percents = {
-        name: None if part is None else round(100 * part, 2)
-        for name, part in (("change_percent", outcome.part), ("noise_percent", outcome.noise))
-    }
     return {
         "result": outcome.word,
         "a": outcome.before,
         "b": outcome.after,
-        **percents,
+        **percents(outcome),
         "reason": outcome.reason,
     }
+
+
+def percents(outcome: Change) -> dict[str, float | None]:
+    return {"change_percent": rounded(outcome.part), "noise_percent": rounded(outcome.noise)}
 
 
 def lines(comparison: Comparison, width: int | None) -> list[str]:
     """Table of changes, the worst first; then under what, and the sums. A pair that has changed with one of
     its nodes is not named."""
-    before, after = comparison.before, comparison.after
+    before = comparison.before
     rails = len({key[0][1] for key in comparison.pairs}) > 1
     nodes = {name: outcome for name, outcome in comparison.nodes.items() if outcome.word != SAME}
     pairs = {
@@ -203,8 +207,7 @@ def lines(comparison: Comparison, width: int | None) -> list[str]:
     unit = before.unit.words
     counts = sums(outcome.word for outcome in comparison.nodes.values())
     return [
-        f"A: {before.file}: {before.kind} {before.name}, {before.started}, {before.verdict}",
-        f"B: {after.file}: {after.kind} {after.name}, {after.started}, {after.verdict}",
+        *sides(before.kind, before, comparison.after),
         *_table("NODE", nodes, unit, width),
         *_table("PAIR", pairs, unit, width),
         *under(
@@ -216,6 +219,19 @@ def lines(comparison: Comparison, width: int | None) -> list[str]:
         f"{len(comparison.pairs)} pairs: {sums(outcome.word for outcome in comparison.pairs.values())}",
         f"{comparison.verdict}: {len(comparison.nodes)} nodes: {counts}",
     ]
+
+
+def sides(kind: str, *runs: Any) -> list[str]:
+    """Both results, of whatever measurement."""
+    return [
+        f"{letter}: {run.file}: {kind} {run.name}, {run.started}, {run.verdict}"
+        for letter, run in zip("AB", runs)
+    ]
+
+
+def more(rows: Sequence[Any]) -> list[str]:
+    """The number of rows that are not shown."""
+    return [f"and {len(rows) - MOST} more: see --json"] if rows[MOST:] else []
 
 
 def _ends(key: tuple[End, End], rails: bool) -> str:
@@ -238,8 +254,8 @@ def _table(title: str, changes: Mapping[str, Change], unit: str, width: int | No
         )
         for name, outcome in order[:MOST]
     ]
-    more = [f"and {len(order) - MOST} more: see --json"] if order[MOST:] else []
-    return ["", *grid((title, f"A {unit}", f"B {unit}", "CHANGE", "NOISE", "RESULT"), rows, width), *more]
+    header = (title, f"A {unit}", f"B {unit}", "CHANGE", "NOISE", "RESULT")
+    return ["", *grid(header, rows, width), *more(order)]
 
 
 def under(title: str, conditions: Sequence[Difference], width: int | None) -> list[str]:
@@ -251,7 +267,6 @@ def under(title: str, conditions: Sequence[Difference], width: int | None) -> li
         + (f": {few(difference.nodes)}" if difference.nodes else "")
         for difference in conditions[:MOST]
     ]
-    more = [f"  and {len(conditions) - MOST} more: see --json"] if conditions[MOST:] else []
     room = None if width is None else width - 4
     first_and_rest = (wrapped(text, room) for text in texts)
     return [
@@ -262,5 +277,5 @@ def under(title: str, conditions: Sequence[Difference], width: int | None) -> li
             for first, *rest in first_and_rest
             for line in (f"  {first}", *(f"    {continued}" for continued in rest))
         ),
-        *more,
+        *(f"  {line}" for line in more(conditions)),
     ]

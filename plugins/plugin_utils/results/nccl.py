@@ -21,8 +21,8 @@ from ...module_utils._mlnode.model.version import VERSION
 from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few
 from ..nccl_tests.algorithms import Choice, Log, in_network
-from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORSE, percent, sums, worst
-from .compare import MOST, Difference, differences, of_all, side, under
+from .change import BETTER, ONLY_A, ONLY_B, SAME, UNKNOWN, WORSE, percent, rounded, sums, worst
+from .compare import MOST, Difference, differences, more, of_all, side, sides, stated, under
 
 #: Format number of the JSON; new fields do not raise it
 FORMAT = 1
@@ -126,8 +126,7 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
 
 
 def _run(fields: Mapping[str, Any], alone: bool) -> Run:
-    # Results of before have no algorithms.
-    said = fields.get("algorithms") or {"forced": "", "nvls": None, "collnet": ()}
+    said = fields["algorithms"]
     sizes = {int(size["bytes"]): _size(size) for band in fields["bands"] for size in band["sizes"]}
     log = Log(
         {size: measurement.choices for size, measurement in sizes.items()}, collnet=tuple(said["collnet"])
@@ -150,7 +149,7 @@ def _size(fields: Mapping[str, Any]) -> Size:
         raise ValueError(f"bus_gbits is {gbits}")
     choices = (
         Choice(str(choice["algorithm"]), str(choice["protocol"]), int(choice["channels"]))
-        for choice in fields.get("choices", ())
+        for choice in fields["choices"]
     )
     return Size(gbits, tuple(choices))
 
@@ -214,15 +213,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
         "b": side(comparison.after),
         "verdict": comparison.verdict,
         "counts": dict(Counter(change.word for change in comparison.changes)),
-        "about": [
-            {
-                "what": difference.what,
-                "a": difference.before,
-                "b": difference.after,
-                "nodes": [*difference.nodes],
-            }
-            for difference in comparison.about
-        ],
+        "about": [stated(difference) for difference in comparison.about],
         "changes": [_change(change) for change in comparison.changes],
     }
 
@@ -234,7 +225,7 @@ def _change(change: Changed) -> dict[str, Any]:
         "result": change.word,
         "a_gbits": change.before.gbits if change.before else None,
         "b_gbits": change.after.gbits if change.after else None,
-        "change_percent": None if change.part is None else round(100 * change.part, 2),
+        "change_percent": rounded(change.part),
         "a_choices": [str(choice) for choice in change.before.choices] if change.before else [],
         "b_choices": [str(choice) for choice in change.after.choices] if change.after else [],
         "reason": change.reason,
@@ -243,16 +234,14 @@ def _change(change: Changed) -> dict[str, Any]:
 
 def lines(comparison: Comparison, width: int | None) -> list[str]:
     """Sizes that have changed, in speed or in algorithm; then under what, and the sums."""
-    before, after = comparison.before, comparison.after
     shown = [change for change in comparison.changes if change.word != SAME or change.reason]
     rows = [_row(change) for change in shown[:MOST]]
     header = ("RUN", "BYTES", "A Gb/s", "B Gb/s", "CHANGE", "A", "B", "RESULT")
     words = sums(change.word for change in comparison.changes)
     return [
-        f"A: {before.file}: nccl {before.name}, {before.started}, {before.verdict}",
-        f"B: {after.file}: nccl {after.name}, {after.started}, {after.verdict}",
+        *sides("nccl", comparison.before, comparison.after),
         *(["", *grid(header, rows, width)] if rows else []),
-        *([f"and {len(shown) - MOST} more: see --json"] if shown[MOST:] else []),
+        *more(shown),
         *under("Not measured under the same, which may be the cause:", comparison.about, width),
         "",
         f"{comparison.verdict}: {len(comparison.changes)} sizes and runs: {words or 'none in both'}",

@@ -34,9 +34,8 @@ class Unit(NamedTuple):
     better: int
 
 
-#: Name of a unit, as fields of a document have it; a document without one is in Gb/s.
+#: Name of a unit, as fields of a document have it
 UNITS = {"gbits": Unit("Gb/s", 1), "usec": Unit("usec", -1)}
-_GBITS = "gbits"
 
 
 class Spread(NamedTuple):
@@ -152,9 +151,9 @@ def _result(fields: Mapping[str, Any], file: str) -> Result:
     campaign, verdict, nodes, pairs, classes = strict_json.typed(
         fields, {"campaign": dict, "verdict": str, "nodes": list, "pairs": list, "classes": list}
     )
-    name, kind, *times = strict_json.typed(campaign, {"id": str, "kind": str, "started": str, "ended": str})
+    names = ("id", "kind", "unit", "started", "ended")
+    name, kind, unit, *times = strict_json.typed(campaign, dict.fromkeys(names, str))
     started, ended = map(utc, times)
-    unit = campaign.get("unit", _GBITS)
     if unit not in UNITS:
         raise ValueError(f"its unit is {strict_json.shown(unit)}, and known are {', '.join(UNITS)}")
     known: dict[str, Node] = {}

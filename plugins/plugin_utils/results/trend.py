@@ -14,7 +14,7 @@ from ...module_utils._mlnode.model.version import VERSION
 from ...module_utils._mlnode.report.grid import grid
 from ..fleet_report.names import few, natural
 from .change import SAME, UNKNOWN, WORDS, Change, Measure, change, measure, percent, sums, worst
-from .compare import MOST, Difference, differences, under
+from .compare import MOST, Difference, differences, percents, under
 from .result import Result, Unit
 
 #: Raised when a field changes its meaning or goes; new fields do not raise it.
@@ -124,15 +124,7 @@ def document(kind_trend: Trend) -> dict[str, Any]:
         "runs": [
             {
                 **run._asdict(),
-                "under": [
-                    {
-                        "what": difference.what,
-                        "before": difference.before,
-                        "after": difference.after,
-                        "nodes": [*difference.nodes],
-                    }
-                    for difference in run.under
-                ],
+                "under": [{**changed._asdict(), "nodes": [*changed.nodes]} for changed in run.under],
             }
             for run in kind_trend.runs
         ],
@@ -156,8 +148,7 @@ def _json(series: Series) -> dict[str, Any]:
     return {
         "result": last.word,
         "medians": [*series.values],
-        "change_percent": None if last.part is None else round(100 * last.part, 2),
-        "noise_percent": None if last.noise is None else round(100 * last.noise, 2),
+        **percents(last),
         "reason": last.reason,
     }
 

@@ -16,7 +16,7 @@ from ..engine.kind import AGENT_UNDONE, Kind, Row
 from ..engine.plan import Plan, Request
 from ..host import places
 from ..host.host import Host
-from ..model.errors import DeclarationError, MlnodeError, RiskError, paragraphs, printable
+from ..model.errors import DeclarationError, MlnodeError, RiskError, paragraphs, printable, several
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import BOTH_LAYERS, Layer, Status
 from ..report.diff import closed, diff
@@ -233,8 +233,7 @@ def _message(status: Status, cause: str, rows: Sequence[Row]) -> str:
     if len(rows) == 1:
         return f"{rows[0].setting.key} is {status}: {rows[0].reason}"
     keys = [row.setting.key for row in rows]
-    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return f"{', '.join(keys[:_NAMED])}{more} are {status}: {cause}"
+    return f"{several(keys, _NAMED)} are {status}: {cause}"
 
 
 def undone(host: Host, check: bool) -> list[str]:

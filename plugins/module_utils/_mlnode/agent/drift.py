@@ -11,7 +11,7 @@ from ..engine.declared import Declaration
 from ..engine.kind import Spec
 from ..host.host import Host
 from ..model import schema, strict_json
-from ..model.errors import DeclarationError, MlnodeError, paragraphs
+from ..model.errors import DeclarationError, MlnodeError, paragraphs, shortened
 from ..model.schema import Checked
 from . import counted_drift, declare, node_report, registry, waivers
 from .node import survey
@@ -50,8 +50,8 @@ def answer(host: Host, params: Mapping[str, Any]) -> dict[str, Any]:
         return {"changed": False, "failed": True, "msg": f"drift: {error}"}
     failures = result["failures"]
     if failures:
-        more = [f"and {len(failures) - NAMED} more"] if len(failures) > NAMED else []
-        result.update(failed=True, msg=paragraphs("\n".join([result["verdict"], *failures[:NAMED], *more])))
+        lines = [result["verdict"], *shortened(failures, NAMED)]
+        result.update(failed=True, msg=paragraphs("\n".join(lines)))
     return result
 
 
@@ -133,8 +133,7 @@ def _changed(area: str, inventory: Checked, there: Spec) -> str:
         return ""
     keys = [key for key in {**wanted, **kept} if wanted.get(key) != kept.get(key)]
     lines = [f"{key} {kept.get(key, 'not')} there, {wanted.get(key, 'not')} in the inventory" for key in keys]
-    more = [f"and {len(lines) - _KEYS} more"] if len(lines) > _KEYS else []
-    return f" ({', '.join([*lines[:_KEYS], *more])})" if lines else ""
+    return f" ({', '.join(shortened(lines, _KEYS))})" if lines else ""
 
 
 def _checked(name: str, areas: Mapping[str, Mapping[str, Any]]) -> dict[str, Checked]:

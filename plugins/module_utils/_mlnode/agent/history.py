@@ -77,9 +77,8 @@ def load(host: Host) -> History:
 
 
 def _past(raw: Any) -> Past:
-    causes = {str(cause): int(number) for cause, number in raw.get("causes", {}).items()}
-    value, boot = str(raw["value"]), str(raw.get("boot", ""))
-    return Past(value, boot, int(raw.get("corrections", 0)), float(raw.get("at", 0.0)), causes)
+    causes = {str(cause): int(number) for cause, number in raw["causes"].items()}
+    return Past(str(raw["value"]), str(raw["boot"]), int(raw["corrections"]), float(raw["at"]), causes)
 
 
 def record(host: Host, outcomes: Sequence[Outcome]) -> str:

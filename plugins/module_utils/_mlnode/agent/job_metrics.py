@@ -8,6 +8,7 @@ No label has an id of a job, as each would be a series that no one needs after t
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import Any, Mapping, Sequence
 
 from ..checks.model import BAD, Verdict
@@ -67,9 +68,7 @@ def _family(name: str, text: str, values: Sequence[float]) -> Family:
 def _seen(answer: Mapping[str, Any]) -> _Seen:
     places: Sequence[Mapping[str, Any]] = answer.get("places", ())
     checks: Sequence[Mapping[str, str]] = answer.get("checks", ())
-    verdicts: dict[str, int] = {}
-    for check in checks:
-        verdicts[check["verdict"]] = verdicts.get(check["verdict"], 0) + 1
+    verdicts = Counter(check["verdict"] for check in checks)
     worst: dict[str, str] = {}
     for verdict in map(str, BAD):
         for name in sorted({check["name"] for check in checks if check["verdict"] == verdict}):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..model.errors import DeclarationError, paragraphs, printable
+from ..model.errors import DeclarationError, paragraphs, printable, shortened
 from ..model.schema import Option, Table
 from .model import FAIL_ON, Check, bad, summary
 
@@ -43,5 +43,4 @@ def result(name: str, checks: Sequence[Check], failing_on: str, **more: Any) -> 
 
 
 def _named(checks: Sequence[Check]) -> list[str]:
-    lines = [str(check) for check in checks[:NAMED]]
-    return lines if len(checks) <= NAMED else [*lines, f"and {len(checks) - NAMED} more"]
+    return shortened([*map(str, checks)], NAMED)

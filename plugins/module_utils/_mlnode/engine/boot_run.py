@@ -10,6 +10,7 @@ from typing import Sequence
 
 from ..host.host import Host
 from ..model.errors import HostError, MlnodeError
+from ..model.values import by_key
 from . import failed_changes, transaction
 from .engine import Outcome
 from .origin import Origin
@@ -69,11 +70,9 @@ def _run_each(host: Host, plan: Plan, skip_reason: str) -> tuple[list[str], list
         raise HostError("change", plan.steps[0].key, None, "root is needed")
     # Read once for all areas: only this run writes it, and on a large node it has a megabyte.
     origin = host.once("origin", lambda: Origin.for_look(host, alone=True))
-    groups: dict[str, list[Step]] = {}
     gone: list[str] = []
     steps, errors = due(plan, skip_reason)
-    for step in steps:
-        groups.setdefault("" if isinstance(step, FileWrite) else step.key, []).append(step)
+    groups = by_key(("" if isinstance(step, FileWrite) else step.key, step) for step in steps)
     transaction.run(host, origin, [], present(host, plan))
     for group in groups.values():
         try:

@@ -148,7 +148,7 @@ def _load_waiting(host: Host, path: str, advice: str) -> Pending | None:
             entries=tuple(checked(dict(entry)) for entry in fields["entries"]),
             fresh=_texts(*fields["fresh"]),
             gone=_texts(*fields["gone"]),
-            calls=tuple(map(call, fields.get("calls", ()))),
+            calls=tuple(map(call, fields["calls"])),
         )
 
     # A damaged file stays: no run may go on as if nothing had been armed.

@@ -12,7 +12,7 @@ from ..host.host import Host
 from ..model.errors import GoneError, HostError
 from ..model.record import NamedTuple
 from ..model.setting import KnobFile, Unit
-from ..model.values import chosen, fits
+from ..model.values import by_key, chosen, fits
 from . import answers, origin
 from .origin import Entry, file_entry, kernel_entry, module_entry
 from .restore import restore
@@ -272,10 +272,7 @@ def by_unit(writes: Sequence[KernelWrite]) -> list[Step]:
     """Writes without a device in their order, then the writes of each device together: lower devices before
     the ones that depend on them, and devices that may cut off the user last, as later steps would use up the
     time to confirm."""
-    units: dict[str, list[KernelWrite]] = {}
-    for write in writes:
-        if write.file.unit is not None:
-            units.setdefault(write.file.unit.name, []).append(write)
+    units = by_key((write.file.unit.name, write) for write in writes if write.file.unit is not None)
     steps: list[Step] = [write for write in writes if write.file.unit is None]
     devices = [UnitWrite(_unit(of_unit), tuple(_joined(of_unit))) for of_unit in units.values()]
     return [*steps, *sorted(devices, key=lambda device: (device.risky, device.unit.depth))]
@@ -289,9 +286,7 @@ def _unit(writes: Sequence[KernelWrite]) -> Unit:
 
 def _joined(writes: Sequence[KernelWrite]) -> list[KernelWrite | JoinedWrite]:
     """Each folder's files in one write, at the place of its first."""
-    folders: dict[str, list[KernelWrite]] = {}
-    for write in writes:
-        folders.setdefault(write.file.joined or write.file.path, []).append(write)
+    folders = by_key((write.file.joined or write.file.path, write) for write in writes)
     return [alike[0] if len(alike) == 1 else JoinedWrite(tuple(alike)) for alike in folders.values()]
 
 

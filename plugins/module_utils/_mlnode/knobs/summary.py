@@ -9,6 +9,7 @@ from typing import Callable, Iterable, Mapping, Sequence
 from ..host.host import Host
 from ..model.record import NamedTuple, dataclass, field
 from ..model.setting import Boot, KnobFile, Reading, Value
+from ..model.values import by_key
 
 #: Function that returns one value of a part, such as its present value
 ValueOf = Callable[[KnobFile], str]
@@ -26,9 +27,7 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Pairs of text and label as `eth0, eth1: 4096`. Devices with the same text share an entry, and a value
     of the whole machine has no label.
     """
-    alike: dict[str, list[str]] = {}
-    for text, label in pairs:
-        alike.setdefault(text, []).append(label)
+    alike = by_key((text, label) for text, label in pairs)
     return [text if labels == [""] else f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
 
 

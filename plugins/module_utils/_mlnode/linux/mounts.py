@@ -8,6 +8,7 @@ from ..host import mountinfo
 from ..host.host import Host
 from ..host.mountinfo import Mount
 from ..model.errors import HostError
+from ..model.values import by_key
 
 #: The system's: the boot service does not see mounts below /home
 SYSTEM = "/proc/1/mountinfo"
@@ -27,8 +28,4 @@ def table(host: Host) -> str:
 
 def nfs(text: str) -> dict[str, list[Mount]]:
     """NFS mounts by the number of their device, MAJOR:MINOR, which several mounts of one export share."""
-    by_device: dict[str, list[Mount]] = {}
-    for mount in mountinfo.parse(text):
-        if mount.kind in _NFS:
-            by_device.setdefault(mount.device, []).append(mount)
-    return by_device
+    return by_key((mount.device, mount) for mount in mountinfo.parse(text) if mount.kind in _NFS)

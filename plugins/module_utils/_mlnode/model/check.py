@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Callable, Iterable, Iterator, Sequence, Union
@@ -202,10 +203,7 @@ def bad(checks: Iterable[Check]) -> list[Check]:
 
 def summary(checks: Iterable[Check]) -> dict[str, int]:
     """Number of checks per verdict; verdicts without checks are left out."""
-    counts: dict[str, int] = {}
-    for check in checks:
-        counts[str(check.verdict)] = counts.get(str(check.verdict), 0) + 1
-    return dict(sorted(counts.items()))
+    return dict(sorted(Counter(str(check.verdict) for check in checks).items()))
 
 
 def counts(checks: Sequence[Check]) -> str:

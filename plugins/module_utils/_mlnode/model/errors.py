@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno as _errno
 import os
+from collections import Counter
 from typing import Any, Iterable, Sequence
 
 
@@ -195,8 +196,19 @@ def printable(text: str) -> str:
 
 def listed(names: Sequence[str], most: int = 8) -> str:
     """As many names as a line bears, and the number of the others."""
+    return ", ".join(shortened(names, most, "{} more"))
+
+
+def several(names: Sequence[str], most: int) -> str:
+    """As listed(), in the middle of a sentence."""
     more = len(names) - most
-    return ", ".join([*names[:most], *([f"{more} more"] if more > 0 else [])])
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def shortened(lines: Sequence[str], most: int, more: str = "and {} more") -> list[str]:
+    """As many lines as readers bear, and the number of the others."""
+    rest = len(lines) - most
+    return [*lines[:most], more.format(rest)] if rest > 0 else [*lines]
 
 
 def paragraphs(text: str) -> str:
@@ -209,10 +221,7 @@ def paragraphs(text: str) -> str:
 
 def counted(lines: Iterable[str]) -> list[str]:
     """Each line once, in order, with the number of files for a setting that has many of them."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        counts[line] = counts.get(line, 0) + 1
-    return [line if number == 1 else f"{line} ({number} files)" for line, number in counts.items()]
+    return [line if number == 1 else f"{line} ({number} files)" for line, number in Counter(lines).items()]
 
 
 def shown(value: Any) -> str:

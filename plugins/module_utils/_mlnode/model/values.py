@@ -1,15 +1,18 @@
 # SPDX-FileCopyrightText: mlnode.tuning contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Comparison of kernel values by meaning, not by spelling. Pure text functions."""
+"""Kernel values compared by meaning, not by spelling, and values grouped by key. Pure functions."""
 
 from __future__ import annotations
 
 import re
-from typing import Mapping
+from typing import Iterable, Mapping, TypeVar
 
 from . import cpulist
 from .errors import DeclarationError
 from .record import regex
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 # No kernel number has more than 20 digits, and int() itself refuses thousands of them.
 _NUMBER = regex(r"[ \t\n]*([0-9]{1,20})[ \t\n]*\Z", re.ASCII)
@@ -190,11 +193,17 @@ def choices(text: str) -> tuple[str, ...]:
     return tuple(word.strip("[]") for word in tokens(text))
 
 
+def by_key(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Key → its values, both in the order of the pairs."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 def grouped(texts: Mapping[int, str]) -> str:
     """Many values in one line: the value itself if all are equal, else `powersave: 0-61; ondemand: 62`."""
-    numbers: dict[str, list[int]] = {}
-    for number, text in texts.items():
-        numbers.setdefault(text, []).append(number)
+    numbers = by_key((text, number) for number, text in texts.items())
     if len(numbers) <= 1:
         return next(iter(numbers), "")
     return "; ".join(f"{text}: {cpulist.render(having)}" for text, having in numbers.items())

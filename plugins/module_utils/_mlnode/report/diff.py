@@ -24,6 +24,7 @@ from ..host.host import Host
 from ..model import cpulist, values
 from ..model.errors import counted, paragraphs, shown
 from ..model.setting import KnobFile
+from ..model.values import by_key
 
 
 def closed(host: Host, steps: Sequence[Step]) -> set[str]:
@@ -94,9 +95,7 @@ def _named(cpus: Collection[int]) -> str:
 def _all(files: Sequence[KnobFile], texts: Sequence[str]) -> str:
     """The values of a setting's files in one line."""
     if any(file.unit for file in files):
-        alike: dict[str, list[str]] = {}
-        for file, text in zip(files, texts):
-            alike.setdefault(text, []).append(file.unit.name if file.unit else file.path)
+        alike = by_key((text, file.unit.name if file.unit else file.path) for file, text in zip(files, texts))
         return "; ".join(f"{', '.join(dict.fromkeys(names))}: {text}" for text, names in alike.items())
     shown = {file.number: text for file, text in zip(files, texts)}
     if len(shown) < len(files):  # queues of several NICs have the same numbers

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
 from ..model.errors import shown
@@ -23,7 +24,4 @@ def drift_line(item: Mapping[str, Any]) -> str:
 
 def summary(rows: Iterable[Row]) -> dict[str, int]:
     """Number of rows in each status; statuses without rows are left out."""
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[str(row.status)] = counts.get(str(row.status), 0) + 1
-    return dict(sorted(counts.items()))
+    return dict(sorted(Counter(str(row.status) for row in rows).items()))

@@ -8,6 +8,7 @@ from typing import Any, Mapping, Sequence
 
 from ..model import cpulist
 from ..model.errors import listed, printable
+from ..model.values import by_key
 from ..topology import pci
 from ..topology.model import Cpus, Gpu, Machine, Nic, PciDevice, RdmaDevice, Topology, giga_transfers
 from ..topology.nics import HARDWARE
@@ -135,10 +136,7 @@ def _virtual(device: RdmaDevice, devices: Mapping[str, PciDevice]) -> bool:
 
 def _others(topology: Topology, devices: Mapping[str, PciDevice]) -> str:
     """Interfaces without their own hardware, by kind."""
-    kinds: dict[str, list[str]] = {}
-    for nic in topology.nics:
-        if nic.kind not in HARDWARE:
-            kinds.setdefault(nic.kind, []).append(nic.name)
+    kinds = by_key((nic.kind, nic.name) for nic in topology.nics if nic.kind not in HARDWARE)
     for device in topology.rdma:
         if not device.netdevs and _virtual(device, devices):
             kinds.setdefault("virtual function", []).append(device.name)

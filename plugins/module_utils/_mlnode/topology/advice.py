@@ -9,6 +9,7 @@ from typing import Mapping, Sequence
 
 from ..model import cpulist
 from ..model.errors import listed
+from ..model.values import by_key
 from . import distance, gpus, links, numa
 from .distance import Port
 from .model import Binding, Cpus, Distance, Gpu, Machine, Node, PciDevice, Topology
@@ -179,7 +180,5 @@ def _gpu(number: int, address: str) -> str:
 
 def _grouped(facts: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """One line per text, with all its subjects: eight GPUs in eight bad slots need one line."""
-    subjects: dict[str, list[str]] = {}
-    for subject, text in facts:
-        subjects.setdefault(text, []).append(subject)
+    subjects = by_key((text, subject) for subject, text in facts)
     return tuple(f"{listed(names)}: {text}" if names[0] else text for text, names in subjects.items())

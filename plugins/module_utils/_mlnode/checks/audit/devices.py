@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Iterator, Sequence
 
 from ...drivers.gpu import drivers as gpu_drivers
 from ...drivers.gpu import topics
 from ...drivers.gpu.driver import GpuDriver
 from ...host.host import Host
-from ...model.log import Event
 from ...model.record import replace
 from ...model.setting import Severity
+from ...model.values import by_key
 from ...topology.model import Gpu, Topology
 from ..expect import Expectations
 from ..model import DEVIATIONS, Check, Nothing, Verdict
@@ -55,10 +56,10 @@ def _nodes(_host: Host, topology: Topology) -> Check:
     """Reported only: machines are built this way, and it is right if ranks are bound."""
     if not topology.gpus:
         return GPU_NODES.skip("there is no GPU")
-    counts: dict[str, int] = {}
-    for gpu in topology.gpus:
-        where = "a node that the firmware does not name" if gpu.node is None else f"node {gpu.node}"
-        counts[where] = counts.get(where, 0) + 1
+    counts = Counter(
+        "a node that the firmware does not name" if gpu.node is None else f"node {gpu.node}"
+        for gpu in topology.gpus
+    )
     evidence = ", ".join(f"{number} at {where}" for where, number in counts.items())
     bind = "; bind each rank to its GPU's node: mlnode topology" if len(counts) > 1 else ""
     return GPU_NODES.skip(evidence + bind)
@@ -93,9 +94,7 @@ def messages(host: Host, topology: Topology) -> Iterator[Check]:
     for driver, _cards in _drivers(topology):
         driver.require(host)
         kernel = log.read(host)
-        events: dict[str, list[Event]] = {}
-        for target, event in driver.events(kernel.lines):
-            events.setdefault(target, []).append(event)
+        events = by_key((target, event) for target, event in driver.events(kernel.lines))
         yield from log.checks(driver.MESSAGES, kernel, events)
 
 

@@ -11,7 +11,7 @@ from ...host.host import Host
 from ...linux import cpu_manager, cpusets, daemons, irqs
 from ...linux import ranks as rank_files
 from ...model import cpulist, values
-from ...model.errors import HostError
+from ...model.errors import HostError, several
 from ...model.record import replace
 from ...model.setting import Severity
 from ...topology import numa
@@ -248,8 +248,7 @@ def _arriving(host: Host, isolation: Isolation) -> Check:
         return IRQS.judged(True, more or "none", expected=expected)
     cpus = {cpu for _irq, _name, hit in named for cpu in hit}
     words, where = isolation.who(cpus)
-    names = ", ".join(f"{irq} {name}".strip() for irq, name, _hit in named[:_NAMED])
-    names += f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    names = several([f"{irq} {name}".strip() for irq, name, _hit in named], _NAMED)
     evidence = f"{len(named)} on {cpulist.named(cpus)} ({names}); isolated by {words}"
     evidence += f"; {more}" if more else ""
     return IRQS.judged(False, evidence, expected=expected, source=where)
@@ -308,8 +307,7 @@ def _containers(host: Host, topology: Topology) -> Check:
     hit = [(file, isolation.taken & {*cpus}) for file, cpus in asked if isolation.taken & {*cpus}]
     if not hit:
         return CONTAINERS.judged(True, f"none of {len(asked)}", expected="no isolated CPU")
-    names = ", ".join(f"{cpulist.named(cpus)} in {file}" for file, cpus in hit[:_NAMED])
-    names += f" and {len(hit) - _NAMED} more" if len(hit) > _NAMED else ""
+    names = several([f"{cpulist.named(cpus)} in {file}" for file, cpus in hit], _NAMED)
     evidence = f"{names}; isolated by {isolation.who(hit[0][1])[0]}"
     return CONTAINERS.judged(False, evidence, expected="no isolated CPU", source=hit[0][0].partition(",")[0])
 

@@ -13,7 +13,7 @@ from typing import Iterator, Mapping, Sequence
 
 from ...host.host import Host
 from ...linux import kernel_log
-from ...model.errors import printable
+from ...model.errors import printable, shortened
 from ...model.log import WINDOW_S, Event, Line
 from ...model.record import NamedTuple, regex, replace
 from ...model.setting import Severity
@@ -130,8 +130,7 @@ def _words(events: Sequence[Event]) -> str:
         about = f"{same[-1].cause.name}: {same[-1].name}" if same[-1].name else same[-1].cause.name
         often = f" {len(same)} times, last" if len(same) > 1 else ","
         texts.append(f"{printable(title)} ({about}){often} {_ago(same[-1].age)}")
-    more = f"; and {len(texts) - _MOST} more" if len(texts) > _MOST else ""
-    return "; ".join(texts[:_MOST]) + more
+    return "; ".join(shortened(texts, _MOST))
 
 
 def _ago(age: int | None) -> str:

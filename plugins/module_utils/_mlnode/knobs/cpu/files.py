@@ -8,6 +8,7 @@ from typing import Mapping, Sequence
 
 from ...model import cpulist
 from ...model.setting import KnobFile, Value, Write
+from ...model.values import by_key
 from ..summary import Files
 from .node import Node, NoReadingError, Policy, Scope, subject
 from .parse import CPU
@@ -193,10 +194,7 @@ def _offered(
     parts: Sequence[KnobFile], want: str, offers: Mapping[int, tuple[str, ...]], advice: str = ""
 ) -> list[KnobFile]:
     """The parts, with an answer for each policy that does not offer the value; the others are set."""
-    lacking: dict[tuple[str, ...], list[int]] = {}
-    for number, words in offers.items():
-        if words and want not in words:
-            lacking.setdefault(words, []).append(number)
+    lacking = by_key((words, number) for number, words in offers.items() if words and want not in words)
     told: dict[int, tuple[str, str]] = {}
     for words, numbers in lacking.items():
         place = subject("policy", numbers, "", "").strip()

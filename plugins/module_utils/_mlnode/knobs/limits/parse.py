@@ -13,6 +13,7 @@ from ...model.errors import DeclarationError
 from ...model.record import NamedTuple, regex
 from ...model.schema import Checked, Option
 from ...model.setting import Setting
+from ...model.values import by_key
 from .schema import AUTO, DOMAINS
 
 KIND = "limits"
@@ -154,9 +155,7 @@ def shown(texts: Mapping[str, str]) -> str:
 
 def named(pairs: Iterable[tuple[str, str]]) -> str:
     """Texts, each with the names that it concerns."""
-    names_by_text: dict[str, list[str]] = {}
-    for text, name in pairs:
-        names_by_text.setdefault(text, []).append(name)
+    names_by_text = by_key((text, name) for text, name in pairs)
     return "; ".join(
         f"{text} ({', '.join(names)})" if names != [ALL] else text for text, names in names_by_text.items()
     )

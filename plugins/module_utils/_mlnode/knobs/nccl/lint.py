@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Callable, Iterator, Mapping, Sequence
 
 from ...model import accelerators, schema
+from ...model.errors import several
 from ...model.record import NamedTuple
 from ...topology.model import Topology
 from . import matching, names, reading
@@ -280,11 +281,11 @@ def _nics(line: Assigned, text: str, here: Node) -> Iterator[Finding]:
     pattern = matching.parse(text)
     taken = [name for name in here.nics if pattern.takes(name)]
     if not taken:
-        problem = f"meets none of {_few(here.nics)}: jobs end at their start"
+        problem = f"meets none of {several(here.nics, _NAMED)}: jobs end at their start"
         yield Finding(DEVICES, line, problem, _instead(line))
         return
     if all(name.startswith(_INSIDE) for name in taken):
-        problem = f"takes {_few(taken)} alone, which other nodes cannot reach"
+        problem = f"takes {several(taken, _NAMED)} alone, which other nodes cannot reach"
         yield Finding(DEVICES, line, problem, _instead(line), sure=_has_any_rails(here))
         return
     yield from _entries(line, pattern, here.nics, [(name, -1) for name in here.nics])
@@ -305,17 +306,12 @@ def _entries(
         entry.text for entry in pattern.entries if not any(pattern.meets(entry, *place) for place in places)
     ]
     if lost and not pattern.negated:
-        problem = f"{_few(lost)}: not on this machine"
+        problem = f"{several(lost, _NAMED)}: not on this machine"
         yield Finding(DEVICES, line, problem, "take it off the list", sure=False)
     for text, others in pattern.wider(sorted({*all_names})).items():
         advice = f"write {'^=' if pattern.negated else '='} in front of the list"
-        yield Finding(DEVICES, line, f"{text} also means {_few(others)}", advice, sure=False)
+        yield Finding(DEVICES, line, f"{text} also means {several(others, _NAMED)}", advice, sure=False)
 
 
 def _ports(ports: Sequence[tuple[str, int]]) -> str:
-    return _few([f"{device}:{port}" for device, port in ports])
-
-
-def _few(words: Sequence[str]) -> str:
-    more = len(words) - _NAMED
-    return ", ".join(words[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return several([f"{device}:{port}" for device, port in ports], _NAMED)

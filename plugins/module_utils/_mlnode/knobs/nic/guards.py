@@ -11,6 +11,7 @@ from ...drivers.nic.disruption import Disruption
 from ...engine.failed_changes import held_back
 from ...host.host import Host
 from ...linux import jobs
+from ...model.errors import several
 from ...model.record import dataclass
 from ...model.schema import unless_allowed
 from ...model.setting import KnobFile
@@ -63,9 +64,8 @@ class Guards:
         running = self._running()
         if not running:
             return ""
-        more = f" and {len(running) - _LISTED} more" if len(running) > _LISTED else ""
-        names = ", ".join(running[:_LISTED])
-        reason = f"{target.name}: this change {_EFFECT[effect]}, under what runs here: {names}{more}"
+        names = several(running, _LISTED)
+        reason = f"{target.name}: this change {_EFFECT[effect]}, under what runs here: {names}"
         return unless_allowed("busy", reason, self.allow)
 
     def guarded(self, setting: NicSetting, target: Target, part: KnobFile) -> KnobFile:

@@ -105,10 +105,7 @@ _IP = regex(r"\b(mtu|txqueuelen|txqlen)\s+([0-9]+)", re.ASCII)
 _VARIABLE = regex(r"\$(?:\{(?:IFACE|DEVICE)\}|(?:IFACE|DEVICE)\b)", re.ASCII)
 
 #: basic/parse-util.c: parse_boolean of systemd; the others accept some of these
-_SWITCHES = {
-    **dict.fromkeys(("1", "yes", "y", "true", "t", "on"), "on"),
-    **dict.fromkeys(("0", "no", "n", "false", "f", "off"), "off"),
-}
+_SWITCHES = {**dict.fromkeys(systemd_conf.YES, "on"), **dict.fromkeys(systemd_conf.NO, "off")}
 #: systemd.time(7); a number alone is in seconds
 _MICROSECONDS = {"": 10**6, "s": 10**6, "sec": 10**6, "ms": 1000, "msec": 1000, "us": 1, "usec": 1, "µs": 1}
 _SPAN = regex(r"([0-9]{1,9})\s*([a-zµ]*)\Z", re.ASCII)

@@ -18,6 +18,7 @@ from ...linux import networkd
 from ...model.errors import HostError, paragraphs, printable
 from ...model.record import NamedTuple, dataclass, field, regex
 from ...model.setting import Boot, Value
+from ...model.values import by_key
 from ...topology import hardware
 from ..summary import grouped
 from . import owner_lines
@@ -349,9 +350,7 @@ def _made(search: _Search, line: Line, names: Sequence[str]) -> set[str]:
 
 def advice(host: Host, targets: Sequence[Target]) -> list[str]:
     """Programs that manage interfaces, and the files from which they take values. Raises HostError."""
-    managed: dict[str, list[str]] = {}
-    for target in targets:
-        managed.setdefault(_manager(host, target.name), []).append(target.name)
+    managed = by_key((_manager(host, target.name), target.name) for target in targets)
     return [
         f"{', '.join(names)}: managed by {owner}; there it is set with {_PLACES[owner]}"
         for owner, names in managed.items()

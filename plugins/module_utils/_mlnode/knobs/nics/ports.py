@@ -8,8 +8,10 @@ import re
 from typing import Collection, Iterable, Sequence, TypeVar
 
 from ...host.host import Host
+from ...model.errors import listed
 from ...model.record import NamedTuple, regex
 from ...model.setting import Value
+from ...model.values import by_key
 from ...topology import hardware, management, pci
 from ...topology.model import Nic, RdmaDevice, Topology
 from .selection import ALL, Selection
@@ -83,14 +85,8 @@ def ports(topology: Topology) -> tuple[Port, ...]:
     In a container, only NICs whose interface is in it: the RDMA devices of its host are visible in every
     container.
     """
-    nics: dict[str, list[Nic]] = {}
-    for nic in topology.nics:
-        if nic.kind in _KINDS:
-            nics.setdefault(nic.address or nic.folder, []).append(nic)
-    rdma: dict[str, list[RdmaDevice]] = {}
-    for device in topology.rdma:
-        if device.address is not None:
-            rdma.setdefault(device.address, []).append(device)
+    nics = by_key((nic.address or nic.folder, nic) for nic in topology.nics if nic.kind in _KINDS)
+    rdma = by_key((device.address, device) for device in topology.rdma if device.address is not None)
     functions = {function.address: function for function in topology.pci}
     all_ports = []
     for address in sorted({*nics} if _in_container(topology) else {*nics, *rdma}, key=_order):
@@ -241,11 +237,9 @@ def none_found(selection: Selection, among: tuple[Port, ...], topology: Topology
             slaves = [other.name for other in topology.nics if other.master == nic.name]
             slaves_hint = f"; use the interfaces below it: {', '.join(slaves)}" if slaves else ""
             return f"{nic.name} ({nic.kind}) has no interrupts of its own{slaves_hint}"
-    listed = [_described(port) for port in among[:_LISTED]]
-    if len(among) > _LISTED:
-        listed.append(f"{len(among) - _LISTED} more")
+    names = listed([_described(port) for port in among], _LISTED)
     reason = f"no NIC here matches {selection}" if selection != ALL else "no physical NIC is here"
-    reason += f"; here are: {', '.join(listed)}" if listed else ", nor any other on PCI"
+    reason += f"; here are: {names}" if names else ", nor any other on PCI"
     hint = "; NICs without an interface in the container belong to its host: declare them there"
     return reason + hint if _in_container(topology) else reason
 

@@ -12,6 +12,7 @@ from ...drivers.roce import model, registry
 from ...host.host import Host, Mounts
 from ...model.errors import HostError
 from ...model.setting import KnobFile, Write
+from ...model.values import by_key
 from ...topology import hardware
 from ...topology.model import RdmaDevice
 from ..summary import Files, Target
@@ -46,9 +47,7 @@ def target_files(host: Host, setting: QosSetting, target: Target) -> Files:
 
 def _undone_together(parts: Sequence[KnobFile]) -> list[KnobFile]:
     """Parts that one write sets, to be restored in one write: separate writes could each be a reset."""
-    folders: dict[str, list[KnobFile]] = {}
-    for part in parts:
-        folders.setdefault(part.joined, []).append(part)
+    folders = by_key((part.joined, part) for part in parts)
     return [_undone(part, folders[part.joined]) if part.joined else part for part in parts]
 
 

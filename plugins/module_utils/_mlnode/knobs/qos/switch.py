@@ -13,6 +13,7 @@ from ...drivers.roce import files as roce_files
 from ...engine.kind import Row
 from ...host.host import Host
 from ...model.setting import KnobFile
+from ...model.values import by_key
 from .parse import QosSetting
 
 
@@ -42,9 +43,7 @@ def _trust(value: Any, given: Given) -> str:
 
 def _dscp(value: Any, given: Given) -> str:
     del given
-    priorities: dict[int, list[int]] = {}
-    for dscp, priority in value.items():
-        priorities.setdefault(priority, []).append(dscp)
+    priorities = by_key((priority, dscp) for dscp, priority in value.items())
     each = [f"DSCP {answers.numbers(dscps)} in priority {number}" for number, dscps in priorities.items()]
     return ", ".join(each)
 

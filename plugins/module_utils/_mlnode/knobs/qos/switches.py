@@ -13,6 +13,7 @@ from typing import Callable, Mapping, Sequence
 
 from ...drivers.dcb import answers
 from ...model.record import NamedTuple
+from ...model.values import by_key
 from .parse import QosSetting
 from .switch import requirements
 
@@ -34,10 +35,7 @@ class Scheme(NamedTuple):
     @property
     def priorities(self) -> dict[int, list[int]]:
         """Priority → its DSCPs."""
-        dscps_by_priority: dict[int, list[int]] = {}
-        for dscp, priority in sorted(self.dscp.items()):
-            dscps_by_priority.setdefault(priority, []).append(dscp)
-        return dscps_by_priority
+        return by_key((priority, dscp) for dscp, priority in sorted(self.dscp.items()))
 
     @property
     def strict(self) -> int | None:

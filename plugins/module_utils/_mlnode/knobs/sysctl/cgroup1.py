@@ -13,7 +13,9 @@ from typing import Iterator
 
 from ...engine.kind import Context
 from ...host.host import Host
+from ...model.errors import several
 from ...model.setting import Boot, KnobFile, Setting, Value, Write
+from ...model.values import by_key
 
 KEY = "vm.swappiness"
 
@@ -67,17 +69,11 @@ def summary(now: str, of_cgroups: tuple[KnobFile, ...]) -> str:
 
 def others(now: str, values: dict[str, str]) -> str:
     """Cgroups with another value. values: file → value."""
-    unlike: dict[str, list[str]] = {}
-    for path, text in values.items():
-        if text != now:
-            unlike.setdefault(text, []).append(path[len(_MEMORY) + 1 : -len(_FILE) - 1])
-    texts = [f"{text} in {_listed(names)}" for text, names in unlike.items()]
+    unlike = by_key(
+        (text, path[len(_MEMORY) + 1 : -len(_FILE) - 1]) for path, text in values.items() if text != now
+    )
+    texts = [f"{text} in {several(names, _NAMED)}" for text, names in unlike.items()]
     return "; ".join([now, *texts])
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
 
 
 def boot(native: Boot, setting: Setting, want: str | None, context: Context) -> Boot:

@@ -229,7 +229,7 @@ def test_the_same_holds_for_what_waits_to_be_confirmed(machine: Machine) -> None
     pending: dict[str, Any] = {
         "format": 1, "id": "abcdef01", "name": "x", "deadline": "2026-01-01 00:00:00 UTC", "seconds": 60,
         "words": "w", "boot": "", "due": 1.0, "connection": "", "entries": [KERNEL, FILE],
-        "fresh": [], "gone": [],
+        "fresh": [], "gone": [], "calls": [],
     }  # fmt: skip
     machine.put(confirm_store.PENDING, json.dumps(pending))
     assert confirm_store.load_pending(machine)

@@ -117,9 +117,9 @@ def _older(host: Host, lister: str, image: str, module: str, file: str, command:
 
 
 def _files(host: Host, lister: str, image: str) -> frozenset[str]:
-    """Absolute paths in an image; those of a file system within it are below its name. Raises HostError."""
+    """Absolute paths in an image; a file system within it has a folder of its own. Raises HostError."""
     done = host.run((lister, image), _LIST_SECONDS)
-    # Both programs can end with 0 after an error: lsinitrd where it skips a damaged header.
+    # lsinitrd ends with 0 after a damaged header, which cpio skips with a warning.
     if done.rc != 0 or done.err.strip():
         said = done.err.strip().splitlines() or done.out.strip().splitlines()
         raise HostError("list", image, None, f"{lister}: {said[-1] if said else f'exit status {done.rc}'}")

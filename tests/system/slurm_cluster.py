@@ -92,12 +92,7 @@ _ENTER = ("--mount", "--uts", "--pid", "--net")
 
 def unpacked(folder: pathlib.Path) -> pathlib.Path:
     """Their /usr, without what is installed here; they would start services if they were installed."""
-    archives, root = folder / "archives", folder / "root"
-    (archives / "partial").mkdir(parents=True)
-    (root / "usr/sbin").mkdir(parents=True)
-    packages.install(*PACKAGES, "--download-only", f"-oDir::Cache::archives={archives}")
-    for path in archives.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "--extract", path, root], check=True)
+    root = packages.with_needed(folder, *PACKAGES)
     # The first names are links of the package's scripts.
     for name in ("slurmctld", "slurmd", "slurmstepd"):
         if (root / f"usr/sbin/{name}-wlm").exists() and not (root / f"usr/sbin/{name}").exists():

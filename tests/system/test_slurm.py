@@ -128,6 +128,7 @@ def test_one_node_after_the_other_reboots_and_no_job_ends(tmp_path: pathlib.Path
     cluster.wait(dict.fromkeys(NODES, "IDLE"))
 
 
+@pytest.mark.long
 def test_a_drain_of_others_stays_and_a_missing_parameter_fails(
     tmp_path: pathlib.Path, cluster: Cluster
 ) -> None:

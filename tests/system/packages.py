@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import shutil
 import subprocess
 
@@ -35,3 +36,14 @@ def unpacked(folder: str, *names: str) -> bool:
     for name in archives:
         subprocess.run(["dpkg-deb", "--extract", name, "."], cwd=folder, check=True)
     return len(archives) == len(names)
+
+
+def with_needed(folder: pathlib.Path, *names: str) -> pathlib.Path:
+    """Root folder with the files of packages and of all that they need and that is not installed here."""
+    archives, root = folder / "archives", folder / "root"
+    (archives / "partial").mkdir(parents=True)
+    root.mkdir()
+    install(*names, "--download-only", f"-oDir::Cache::archives={archives}")
+    for path in archives.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "--extract", path, root], check=True)
+    return root

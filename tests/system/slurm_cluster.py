@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Slurm of the distribution in namespaces of this machine: munged and slurmctld, and a slurmd for each node.
 
-A node has mounts, processes and a name of its own, and all share one network. Its RebootProgram ends slurmd,
-exchanges the kernel's boot ID, and starts slurmd again as after a boot.
+A node has mounts, processes and a name of its own, and all share one network. Its RebootProgram ends all of
+them, exchanges the kernel's boot ID, and starts slurmd again as after a boot.
 """
 
 from __future__ import annotations
@@ -67,14 +67,24 @@ echo "cannot import json"
 exit 1
 """
 
-#: boots: a word for the next ones. `ignored`: as a program that does nothing.
+#: boots: a word for the next ones. `ignored`: as a program that does nothing. `lost`: slurmd does not start.
+#: `drained`: by an administrator, once slurmctld has it back and before it answers anyone else.
 _REBOOT = """\
 #!/bin/sh
 cd {folder}/$(uname -n) || exit
-[ "$(cat boots)" = ignored ] && exit
+boots=$(cat boots)
+[ "$boots" = ignored ] && exit
 date +%s.%N >>down
-boot="kill $(cat slurmd.pid); sleep 0.5; cat /proc/sys/kernel/random/uuid >boot_id; exec slurmd -b"
-setsid sh -c "$boot" >/dev/null 2>&1 &
+cat >boot <<'END'
+kill -KILL -1; sleep 0.5
+[ "$1" = lost ] || slurmd -b
+if [ "$1" = drained ]; then
+    until scontrol --oneliner show node $(uname -n) | grep -q ' State=IDLE '; do sleep 0.1; done
+    scontrol update NodeName=$(uname -n) State=DRAIN Reason="RMA 4712"
+fi
+cat /proc/sys/kernel/random/uuid >boot_id
+END
+setsid sh boot "$boots" >/dev/null 2>&1 &
 """
 
 _ENTER = ("--mount", "--uts", "--pid", "--net")
@@ -82,12 +92,7 @@ _ENTER = ("--mount", "--uts", "--pid", "--net")
 
 def unpacked(folder: pathlib.Path) -> pathlib.Path:
     """Their /usr, without what is installed here; they would start services if they were installed."""
-    archives, root = folder / "archives", folder / "root"
-    (archives / "partial").mkdir(parents=True)
-    (root / "usr/sbin").mkdir(parents=True)
-    packages.install(*PACKAGES, "--download-only", f"-oDir::Cache::archives={archives}")
-    for path in archives.glob("*.deb"):
-        subprocess.run(["dpkg-deb", "--extract", path, root], check=True)
+    root = packages.with_needed(folder, *PACKAGES)
     # The first names are links of the package's scripts.
     for name in ("slurmctld", "slurmd", "slurmstepd"):
         if (root / f"usr/sbin/{name}-wlm").exists() and not (root / f"usr/sbin/{name}").exists():

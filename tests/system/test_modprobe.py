@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import pathlib
-import struct
 import subprocess
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.system import namespaces
+from ansible_collections.mlnode.tuning.tests.system import module_file, namespaces
 from ansible_collections.mlnode.tuning.tests.unit import cases
 from mlnode.host.host import Host
 from mlnode.linux import modules_load
@@ -22,34 +21,13 @@ RELEASE = "6.12.0"
 FILE = "etc/modprobe.d/x.conf"
 
 
-def module(name: str) -> bytes:
-    """An object file with nothing but what modinfo(8) prints of it."""
-    strings = b"\0.shstrtab\0.modinfo\0"
-    info = f"license=GPL\0name={name}\0vermagic={RELEASE} \0".encode()
-    body = info + strings
-    padding = -len(body) % 8
-    # elf(5): a relocatable of 64 bits with three sections, the first of which is empty
-    header = b"\x7fELF\2\1\1" + bytes(9)
-    header += struct.pack("<HHIQQQIHHHHHH", 1, 62, 1, 0, 0, 64 + len(body) + padding, 0, 64, 0, 0, 64, 3, 1)
-    table = bytes(64)
-    table += struct.pack("<IIQQQQIIQQ", 1, 3, 0, 0, 64 + len(info), len(strings), 0, 0, 1, 0)
-    table += struct.pack("<IIQQQQIIQQ", 11, 1, 2, 0, 64, len(info), 0, 0, 1, 0)
-    return header + body + bytes(padding) + table
-
-
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     namespaces.need("modprobe", "kmod")
     root = tmp_path_factory.mktemp("kmod")
-    folder = root / "lib/modules" / RELEASE / "kernel"
-    for path in (folder, root / "etc/modprobe.d", root / "proc"):
+    for path in (root / "etc/modprobe.d", root / "proc"):
         path.mkdir(parents=True)
-    for name in ("tcp_bbr", "sch_fq"):
-        (folder / f"{name}.ko").write_bytes(module(name))
-    for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
-        (folder.parent / name).touch()
-    namespaces.run("depmod", "-b", str(root), RELEASE)
-    assert "kernel/tcp_bbr.ko:" in (folder.parent / "modules.dep").read_text()
+    module_file.install(root, RELEASE, "tcp_bbr", "sch_fq")
     return root
 
 

@@ -7,6 +7,7 @@ The nodes are namespaces, and a stand-in reboots them; what they declare and how
 
 from __future__ import annotations
 
+import json
 import pathlib
 import re
 import shutil
@@ -35,6 +36,7 @@ _CONNECTION = '''\
 import pathlib
 import shlex
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection.local import Connection as Local
 
 DOCUMENTATION = """
@@ -50,8 +52,18 @@ class Connection(Local):
 
     def exec_command(self, cmd, in_data=None, sudoable=True):
         enter = (pathlib.Path(self._shell.get_option("remote_tmp")).parent / "enter").read_text()
-        return super().exec_command(f"{enter} sh -c {shlex.quote(cmd)}", in_data, sudoable)
+        done = super().exec_command(f"{enter} sh -c {shlex.quote(cmd)}", in_data, sudoable)
+        if done[0] in (-9, 137):
+            raise AnsibleConnectionFailure("the node went down")
+        return done
 '''
+
+#: A job that drains its node once Slurm is to reboot it, and lasts until there is a file
+_DRAINS = """\
+until scontrol --oneliner show node n1 | grep -q +REBOOT_REQUESTED; do sleep 0.2; done
+scontrol update NodeName=n1 State=DRAIN Reason="RMA 4711"
+until [ -e {ended} ]; do sleep 0.2; done
+"""
 
 WAITS: dict[str, Any] = {
     "changed": False,
@@ -117,6 +129,36 @@ def test_one_node_after_the_other_reboots_and_no_job_ends(tmp_path: pathlib.Path
 
 
 @pytest.mark.long
+def test_a_drain_of_others_stays_and_a_missing_parameter_fails(
+    tmp_path: pathlib.Path, cluster: Cluster
+) -> None:
+    """An administrator, here a job, drains n1 before its reboot; one drains n2 after it. n3 lacks the
+    parameter."""
+    before = {name: cluster.boots(name) for name in NODES}
+    job = cluster.submit(_DRAINS.format(ended=cluster.folder / "ended"), "--nodelist=n1", "--no-requeue")
+    cluster.wait({"n1": "ALLOCATED"})
+    cluster.set("n2", "boots", "drained")
+    play = site(tmp_path, cluster, node_reboot_at_once=0)
+    lacks = {"key": "boot.iommu", "status": "overridden", "reason": "the running kernel has iommu=off"}
+    answers = {"areas": {"boot": WAITS}, "drift": {**FINE, "settings": [lacks]}}
+    (tmp_path / "n3/answers.json").write_text(json.dumps(answers))
+
+    code, output = play.play(mlnode_max_fail_percentage=100)
+    (cluster.folder / "ended").touch()
+    said = " ".join(output.split())
+
+    assert (code != 0, failed(output)) == (True, {"n2", "n3"}), output
+    assert "Not rebooted: n1, ALLOCATED+DRAIN, RMA 4711 [" in said
+    assert "Slurm does not use the node after its reboot. In Slurm: n2, IDLE+DRAIN, RMA 4712 [" in said
+    assert "run scontrol update NodeName=n2 State=RESUME" in said
+    assert "the kernel still lacks boot.iommu: the running kernel has iommu=off" in said
+    assert cluster.ended(job) == "COMPLETED"
+    cluster.wait({"n1": "IDLE+DRAIN", "n2": "IDLE+DRAIN", "n3": "IDLE"})
+    assert (cluster.reason("n1"), cluster.reason("n2")) == ("RMA 4711", "RMA 4712")
+    assert {name: cluster.boots(name) - before[name] for name in NODES} == {"n1": 0, "n2": 1, "n3": 1}
+
+
+@pytest.mark.long
 def test_nodes_that_do_not_reboot_are_named_and_none_stays_drained(
     tmp_path: pathlib.Path, cluster: Cluster
 ) -> None:
@@ -148,6 +190,15 @@ def test_nodes_that_do_not_reboot_are_named_and_none_stays_drained(
     assert (cluster.reason("n1"), cluster.job(job, "JobState")) == ("RMA 4711", "RUNNING")
     cluster.inside("ctl", "scancel", job)
     assert cluster.ended(job) == "CANCELLED"
+
+    # The slurmd of n2 does not start after its reboot; n1 and n3 are still out of service.
+    cluster.set("n2", "boots", "lost")
+    code, output = play.play(mlnode_max_fail_percentage=100)
+    said = " ".join(output.split())
+    assert failed(output) == {"n2"}, output
+    assert re.search(r"In Slurm: n2, DOWN\S*, mlnode: kernel parameters : reboot issued", said)
+    assert "run scontrol update NodeName=n2 State=RESUME" in said
+    cluster.wait({"n1": "IDLE+DRAIN", "n2": "DOWN", "n3": "DOWN"})
 
 
 def test_scripts_drain_a_node_that_fails_and_none_if_the_agent_is_broken(cluster: Cluster) -> None:

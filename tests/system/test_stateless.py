@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from . import stateless
-from .namespaces import ENVIRONMENT, needs_root, on_disk
+from .namespaces import ENVIRONMENT, ROOT, need, needs_root, on_disk
 
 pytestmark = [needs_root]
 tmp_path = on_disk
@@ -75,6 +76,15 @@ def booted(image: pathlib.Path, script: str) -> str:
     return done.stdout
 
 
+def pack(image: pathlib.Path, folder: pathlib.Path) -> None:
+    """The commands of the guide, in the image, with a folder in the place of /tmp."""
+    need("jq", "jq")
+    page = (ROOT / "docs/guide/image.md").read_text(encoding="utf-8").partition("## Nodes without a disk")[2]
+    for command in re.findall(r"^# (?!cd )(.+)$", page.partition("## At")[0], re.MULTILINE):
+        words = ["bash", "-o", "pipefail", "-c", command.replace("/tmp/", f"{folder}/")]
+        subprocess.run(words, cwd=image, check=True)
+
+
 def rows(text: str) -> dict[str, dict[str, Any]]:
     return {row["key"]: row for row in json.loads(text)["settings"]}
 
@@ -90,17 +100,21 @@ def test_it_forgets_what_it_was_told_as_it_ran(image: pathlib.Path) -> None:
     assert booted(image, "cat /proc/sys/net/core/somaxconn") != "7777\n"
 
 
-def test_with_the_recipe_each_boot_is_right(image: pathlib.Path) -> None:
+def test_with_the_recipe_each_boot_is_right(image: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Its archive is an overlay for the image without the declaration; the agent is in /usr of both."""
+    node = tmp_path / "node"
+    subprocess.run(["cp", "-a", str(image), str(node)], check=True)
     declare(image, "boot")
     unlisted = rows(booted(image, f"{STATUS} || true"))
     assert {row["status"] for row in unlisted.values()} == {"drifted"}
-    listing = 'sha256sum $PWD/etc/mlnode/declared.d/*.json | sed "s,$PWD,," > etc/mlnode/image.sha256'
-    subprocess.run(listing, shell=True, cwd=image, check=True)
+    pack(image, tmp_path)
+    subprocess.run(["tar", "-xf", str(tmp_path / "mlnode.tar"), "-C", str(node)], check=True)
+    subprocess.run(["cp", "-a", str(image / "usr"), str(node)], check=True)
     seen = []
     for _boot in range(2):
         script = f"mlnode apply >&2; mlnode check >&2; {STATUS}"
-        found = rows(booted(image, script))
-        assert {row["status"] for row in found.values()} == {"ok"}
-        seen.append({key: (row["runtime"], row["origin"]) for key, row in found.items()})
+        told = rows(booted(node, script))
+        assert {row["status"] for row in told.values()} == {"ok"}
+        seen.append({key: (row["runtime"], row["origin"]) for key, row in told.items()})
     assert seen[0] == seen[1]
     assert seen[0]["net.core.somaxconn"] == ("7777", None), "the image's file has set it, not the owner"

@@ -51,13 +51,20 @@ class Node:
         shown = f"NodeName=gpu001 Arch=x86_64 State={state} ThreadsPerCore=1 Reason=State=IDLE DRAIN"
         self.program("scontrol", f'case "$*" in *show*) echo "{shown}" ;; *) echo refused; exit {rc} ;; esac')
 
-    def reboots(self, state: str, reason: str = "none", alias: str = "gpu001") -> None:
-        """slurmctld knows the node as alias, and takes requests."""
-        shown = f"NodeName=gpu001 OS=Linux 6.1 State={state} Extra=x" + (
-            f" Reason={reason}" if reason else ""
-        )
-        body = f'case "$*" in "show aliases") echo "{alias}" ;; *show*) echo "{shown}" ;; esac'
-        self.program("scontrol", body)
+    def reboots(
+        self,
+        state: str,
+        reason: str = "none",
+        alias: str = "gpu001",
+        then: str = "DOWN+DRAIN+REBOOT_ISSUED Extra=x Reason=two words : reboot issued",
+    ) -> None:
+        """slurmctld knows the node as alias, and takes requests. then: its state and reason after one."""
+        words = f"{state} Extra=x" + (f" Reason={reason}" if reason else "")
+        (self.folder / "now").write_text(f"NodeName=gpu001 OS=Linux 6.1 State={words}\n")
+        (self.folder / "then").write_text(f"NodeName=gpu001 State={then}\n")
+        cases = f"""'show aliases') echo '{alias}' ;; *show*) cat now ;; 'reboot ASAP'*) mv then now ;;"""
+        self.program("scontrol", f'cd "{self.folder}"; case "$*" in {cases} esac')
+        self.program("sleep", "exit 0")
 
     def ask(self, *words: str) -> subprocess.CompletedProcess[str]:
         """The role's script."""
@@ -228,19 +235,89 @@ def test_only_states_that_are_known_are_in_service(node: Node, state: str, expec
     node.reboots(state, "a State=IDLE [root@2026-11-30T18:27:55]")
     told = node.ask("look").stdout.splitlines()
     assert told == [expected, "gpu001", state, "a State=IDLE [root@2026-11-30T18:27:55]"]
-    assert node.ask("wait").returncode == (expected == OUT)
+    # A drain with another reason is not the request's.
+    is_waiting = expected == OUT and "+DRAIN" not in state
+    assert node.ask("wait", "two words").returncode == is_waiting
 
-    done = node.ask("request", "two words")
+    done = node.ask("request", "two words", "60")
 
     request = "reboot\nASAP\nnextstate=resume\nreason=two words\ngpu001\n"
     assert (request in node.said("scontrol")) == (done.returncode == 0) == (expected != OUT)
     assert (f"gpu001 is out of service: {state}" in done.stderr) == (expected == OUT)
 
 
+REQUESTED = "ALLOCATED+DRAIN+REBOOT_REQUESTED Reason=two words"
+
+
+@pytest.mark.parametrize(
+    ("then", "seconds", "words", "drained"),
+    [
+        (f"{REQUESTED} [root@now]", "0", "its jobs did not end within 0 s", ""),
+        ("IDLE", "60", "others have cancelled the reboot: IDLE", ""),
+        ("ALLOCATED+DRAIN Reason=x", "60", "others have cancelled the reboot: ALLOCATED+DRAIN x", ""),
+        (
+            REQUESTED.replace("two", "other"),
+            "60",
+            "others have drained it meanwhile: other words",
+            "other words",
+        ),
+        (
+            f"{REQUESTED}, RMA [1] [root@now]",
+            "60",
+            "others have drained it meanwhile: two words, RMA [1] [root@now]",
+            "two words, RMA [1]",
+        ),
+    ],
+)
+def test_a_request_ends_once_others_decide(
+    node: Node, then: str, seconds: str, words: str, drained: str
+) -> None:
+    """Slurm would resume a node after its reboot, whoever has drained it before."""
+    node.reboots("ALLOCATED", then=then)
+    done = node.ask("request", "two words", seconds)
+    assert (done.returncode, done.stderr.strip()) == (1, words)
+    undone = f"cancel_reboot\ngpu001\nupdate\nNodeName=gpu001\nState=DRAIN\nReason={drained}\n"
+    assert (undone in node.said("scontrol")) == ("cancel_reboot" in node.said("scontrol")) == bool(drained)
+
+
+def test_a_drain_that_cannot_be_set_again_is_said(node: Node) -> None:
+    node.reboots("ALLOCATED", then=REQUESTED.replace("two", "other"))
+    program = node.folder / "scontrol"
+    program.write_text(program.read_text().replace('case "$*" in', 'case "$*" in update*) exit 1 ;;'))
+    done = node.ask("request", "two words", "60")
+    assert (done.returncode, "it is not drained again" in done.stderr) == (1, True)
+
+
+def test_a_request_outlasts_a_slurmctld_that_does_not_answer(node: Node) -> None:
+    node.reboots("ALLOCATED", then="")
+    node.program("sleep", f"cd '{node.folder}'; printf 'x State=DOWN+REBOOT_ISSUED\n' >after; mv after soon")
+    answers = "'show aliases') echo gpu001 ;; reboot*) rm now ;; *) cat now || { mv soon now; exit 1; } ;;"
+    node.program("scontrol", f"cd '{node.folder}'; case \"$*\" in {answers} esac")
+    assert node.ask("request", "two words", "60").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "is_waiting"),
+    [
+        ("DOWN+DRAIN+REBOOT_ISSUED", "mlnode: x : reboot issued [root]", True),
+        ("DOWN+DRAIN+REBOOT_ISSUED", "RMA [root]", True),
+        ("DOWN*", "mlnode: x : reboot issued [root]", True),
+        ("DOWN", "RMA [root]", True),
+        ("IDLE+DRAIN", "mlnode: x : reboot issued [root]", True),
+        ("IDLE+DRAIN", "RMA [root]", False),
+        ("IDLE", "", False),
+    ],
+)
+def test_the_wait_ends_with_a_drain_of_others(node: Node, state: str, reason: str, is_waiting: bool) -> None:
+    node.reboots(state, reason)
+    assert node.ask("wait", "mlnode: x").returncode == is_waiting
+
+
 @pytest.mark.parametrize(
     ("state", "reason", "cancelled"),
     [
         ("ALLOCATED+DRAIN+REBOOT_REQUESTED", "mlnode: x [root]", True),
+        ("ALLOCATED+DRAIN+REBOOT_REQUESTED", "mlnode: x, RMA [root]", False),
         ("ALLOCATED+DRAIN+REBOOT_REQUESTED", "new firmware [root]", False),
         ("DOWN+DRAIN+REBOOT_ISSUED", "mlnode: x : reboot issued [root]", False),
         ("IDLE", "mlnode: x [root]", False),
@@ -267,7 +344,7 @@ def test_what_slurm_does_not_answer_is_an_error(node: Node) -> None:
     for body in ("exit 1", "echo", "echo State=IDLE", "sleep 0; exit 124"):
         node.program("scontrol", body)
         for verb in ("look", "wait", "request", "cancel"):
-            done = node.ask(verb, "x")
+            done = node.ask(verb, "x", "60")
             assert (done.returncode, done.stdout) == (1, ""), (body, verb)
 
 

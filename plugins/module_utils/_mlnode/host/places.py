@@ -76,8 +76,8 @@ _KERNEL = (
     *_DEVICES,
 )
 
-#: Parts of names that act on hardware, take it away or hold a secret, as in delete_controller, reset_method,
-#: online, bonding_masters and dhchap_secret
+#: Parts of names that act on hardware or the machine, take it away or hold a secret, as in delete_controller,
+#: reset_method, online, panic_on_warn, bonding_masters and dhchap_secret
 _SYSFS_ACTIONS = frozenset((
     "bind", "unbind", "new", "remove", "delete", "eject", "detach", "attach", "stop", "unregister",
     "release", "probe", "scan", "rescan", "reload", "reset", "online", "offline", "enable", "disable",
@@ -86,7 +86,15 @@ _SYSFS_ACTIONS = frozenset((
     "abort", "trigger", "shutdown", "poweroff", "suspend", "resume", "hibernate", "kexec",
     "livepatch", "thermal", "fan", "pwm", "masters", "xprt", "secret", "password", "security",
     "disconnect", "reconnect", "unmap", "freeze", "withdraw", "commit", "inject", "ro", "rfkill",
-    "nvm", "nvmem", "dlpar", "kgdboc",
+    "nvm", "nvmem", "dlpar", "kgdboc", "create", "add", "register", "ungroup", "configure", "connect",
+    "resize", "export", "recover", "unload", "inhibited", "failslab", "vbflash", "optrom", "lip",
+    "linkrate", "role", "acl", "key", "blank", "quirks", "crit", "emergency", "smi", "pwr", "panic",
+    "reboot", "sysrq", "nowayout",
+    # Whole subsystems, as the path of each of their devices names them: consoles and keyboards, watchdogs,
+    # lines to hardware, memory as a device, fault dumps, cluster locks, and modules that guard access
+    "tty", "serio", "input", "graphics", "usb", "typec", "watchdog", "wdt", "softdog", "hpwdt", "gpio",
+    "ndbus", "dax", "decoder", "region", "xen", "devcoredump", "dlm", "lock", "apparmor", "yama", "selinux",
+    "dcdbas", "mlnxbf", "mlxreg", "tsm",
 ))  # fmt: skip
 #: Words of the same kind that are a part of harmless names, as in hwmon's power1_cap or a device's state
 _SYSFS_NAMES = {
@@ -99,9 +107,18 @@ _SYSFS_NAMES = {
     "profiling": "it cannot be set back (kernel/ksysfs.c: profiling_store)",
     "power_status": "it takes a disk of an enclosure away",
     "bConfigurationValue": "it takes a USB device away",
+    "active": "it takes a device or a storage target out of use",
+    "dh_state": "it detaches the paths of a disk",
+    "status": "it forces a connector on or off",
+    "errors": "it lets an error take a disk or the machine away",
+    "halt_if_hws_hang": "it stops a GPU",
+    "board_mode": "it takes an adapter offline",
+    "make-it-fail": "it makes requests to a disk fail",
+    "io-timeout-fail": "it makes requests to a disk fail",
     "ppi": "it asks the firmware for an operation of the TPM, such as to clear it",
 }
-_SYSFS_RESOURCE = regex(r"resource[0-9]")
+#: Memory of a device, and the kind of a port, whose change removes its interface (mlx4)
+_SYSFS_RESOURCE = regex(r"resource[0-9_]|mlx4_port[0-9]")
 _SYSFS_WORD = regex(r"[A-Za-z0-9]+")
 
 #: Folders of other file systems, mounted or not

@@ -102,10 +102,12 @@ def _of_entries(host: Host, release: str) -> list[str]:
 def _older(host: Host, lister: str, image: str, module: str, file: str, command: str) -> str:
     """As older_copy(), for one image."""
     listed = host.once(f"files of {image}", lambda: _files(host, lister, image), of_files=True)
-    if module not in {modules_load.underscored(name.partition(".ko")[0]) for name in listed if ".ko" in name}:
+    names = {path.rpartition("/")[2] for path in listed}
+    if module not in {modules_load.underscored(name.partition(".ko")[0]) for name in names if ".ko" in name}:
         return ""
     is_newer = (host.changed(file) or 0) < (host.changed(image) or 0)
-    if file.rpartition("/")[2] in listed:
+    # Drop-ins of sysctl.d have the same names.
+    if any(path.endswith(file) for path in listed):
         return "" if is_newer else f"{image} loads {module}, and has an older copy: run {command}"
     # dracut leaves /etc out of an image that is not for one host.
     advice = (
@@ -115,12 +117,18 @@ def _older(host: Host, lister: str, image: str, module: str, file: str, command:
 
 
 def _files(host: Host, lister: str, image: str) -> frozenset[str]:
-    """Names of the files of an image, without their folders. Raises HostError."""
-    lines = host.must_run((lister, image), "list", _LIST_SECONDS).splitlines()
-    names = frozenset(line.rpartition("/")[2] for line in lines if "/" in line)
-    if not names:
-        raise HostError("list", image, None, f"{lister} prints no file")
-    return names
+    """Absolute paths in an image; a file system within it has a folder of its own. Raises HostError."""
+    done = host.run((lister, image), _LIST_SECONDS)
+    # lsinitrd ends with 0 after a damaged header, which cpio skips with a warning.
+    if done.rc != 0 or done.err.strip():
+        said = done.err.strip().splitlines() or done.out.strip().splitlines()
+        raise HostError("list", image, None, f"{lister}: {said[-1] if said else f'exit status {done.rc}'}")
+    paths = (line.partition(" -> ")[0].split()[-1:] for line in done.out.splitlines())
+    listed = frozenset(f"/{path}" for words in paths for path in words)
+    # The kernel starts it (init/main.c). Without skipcpio, lsinitrd lists the microcode before it alone.
+    if "/init" not in listed:
+        raise HostError("list", image, None, f"{lister} shows no file init, and so not the whole image")
+    return listed
 
 
 def maker(host: Host) -> Maker | None:

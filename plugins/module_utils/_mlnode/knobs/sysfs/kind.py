@@ -69,11 +69,10 @@ def _setting(path: str, raw: Any) -> Setting:
 
 
 def _refuse(where: str, path: str) -> None:
-    why = places.sysfs_fault(path)
-    if why:
-        raise DeclarationError(f"{where}: is never set: {why}")
     if area := paths.area(path):
         raise DeclarationError(f"{where}: declare it in the area {area}, which sets this file")
+    if why := places.sysfs_fault(path):
+        raise DeclarationError(f"{where}: is never set: {why}")
 
 
 def _files(host: Host, setting: Setting, path: str) -> Files:

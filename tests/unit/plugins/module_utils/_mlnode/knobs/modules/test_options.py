@@ -220,6 +220,7 @@ def test_the_reason_of_a_parameter_names_its_module() -> None:
 IMAGE = f"/boot/initrd.img-{RELEASE}"
 LISTER = "/usr/bin/lsinitramfs"
 LISTED = """\
+init
 etc/modprobe.d/zz-mlnode-default.conf
 usr/lib/modules/6.12.0-test/kernel/drivers/infiniband/core/ib_core.ko.xz
 usr/lib/modules/6.12.0-test/kernel/net/ib-other.ko
@@ -273,6 +274,9 @@ def test_a_right_value_does_not_hide_an_older_copy(machine: Machine, monkeypatch
     ("listed", "status"),
     [
         (LISTED.replace("etc/modprobe.d/zz-mlnode-default.conf\n", ""), Status.OVERRIDDEN),
+        (LISTED.replace("/modprobe.d/", "/sysctl.d/"), Status.OVERRIDDEN),
+        (LISTED.replace("default.conf", "default.conf -> /srv/x"), Status.PENDING_REBOOT),
+        (LISTED.replace("etc/", "squashfs-root/etc/"), Status.PENDING_REBOOT),
         (LISTED.replace("/ib_core.ko.xz", "/ib_cm.ko.xz"), Status.PENDING_REBOOT),
         (LISTED.replace("/ib_core.ko.xz", "/ib-core.ko.zst"), Status.PENDING_REBOOT),
     ],
@@ -291,7 +295,12 @@ def test_the_files_of_an_image_decide(
     ("finished", "words"),
     [
         (Finished(1, "", "cpio: premature end of archive\n"), "premature end of archive"),
-        (Finished(0, "", ""), "prints no file"),
+        (Finished(2, "Need 'zstd' to unpack the initramfs.\n", ""), "Need 'zstd' to unpack"),
+        (Finished(3, "", ""), "exit status 3"),
+        (Finished(0, "", ""), "shows no file init"),
+        # Of dracut 106 in Debian 13, with a damaged header, and without skipcpio
+        (Finished(0, LISTED, "cpio: warning: skipped 1352 bytes of junk\n"), "skipped 1352 bytes"),
+        (Finished(0, "kernel/x86/microcode/GenuineIntel.bin\n", ""), "shows no file init"),
     ],
 )
 def test_an_image_that_cannot_be_listed_is_unknown(
@@ -333,7 +342,8 @@ def test_dracut_s_image_names_its_command(machine: Machine, monkeypatch: pytest.
     machine.put(f"/boot/initramfs-{RELEASE}.img", "")
     os.utime(machine.real(f"/boot/initramfs-{RELEASE}.img"), (1, 1))
     machine.put("/usr/bin/lsinitrd", "", 0o755)
-    listing = f"-rw-r--r-- 1 root root 9 Jan 1 2026 {LISTED.splitlines()[1]}\n"
+    first = "lrwxrwxrwx 1 root root 23 Jan 1 2026 "
+    listing = f"{first}init -> usr/lib/systemd/systemd\n{first}{LISTED.splitlines()[2]}\n"
     monkeypatch.setattr(machine, "run", lambda _command, _seconds=60: Finished(0, listing, ""))
     monkeypatch.setattr(machine, "changed", lambda path: _modified(machine, path))
     command = f"run dracut -f --kver {RELEASE}"

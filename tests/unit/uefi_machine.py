@@ -22,6 +22,7 @@ _EFIVARS = "/sys/firmware/efi/efivars"
 _INTERFACE = "4a67b082-0a4c-41cf-b6c7-440b29bb8c4f"
 SECURE_BOOT = f"{_EFIVARS}/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 LOADER_INFO = f"{_EFIVARS}/LoaderInfo-{_INTERFACE}"
+STUB_INFO = f"{_EFIVARS}/StubInfo-{_INTERFACE}"
 #: Name of a section in an image that has an initramfs
 INITRD = "\n.initrd\0"
 _LINE = "root=UUID=1111 ro quiet"

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
+from ..host import image_mode
 from ..host.host import Host
 from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
@@ -77,8 +78,30 @@ def older_copy(host: Host, release: str, module: str, file: str) -> str:
     """
     images = [path for path in (name.format(release) for name in _OF_KERNEL) if host.exists(path)]
     images += _of_entries(host, release) if systemd_boot.is_started(host) else ()
-    if host.changed(file) is None or not images:
+    if host.changed(file) is None:
         return ""
+    stale = _older_of(host, release, module, file, images) if images else ""
+    place = "" if stale else _elsewhere(host, images)
+    if place:
+        detail = f"its initramfs is not looked into, and may have no copy of {file}: the next boot shows it"
+        raise HostError("list", place, None, detail)
+    return stale
+
+
+def _elsewhere(host: Host, images: Sequence[str]) -> str:
+    """What started this kernel with an initramfs that is none of these images; empty if nothing is known of
+    one. Raises HostError.
+    """
+    if systemd_boot.started(host)[1]:
+        return "the unified kernel image"
+    if host.exists(image_mode.OSTREE_BOOTED):
+        return "the deployment of ostree"
+    words = [word for word in host.text("/proc/cmdline").split() if word.startswith("initrd=")]
+    return words[0] if words and not images else ""
+
+
+def _older_of(host: Host, release: str, module: str, file: str, images: Sequence[str]) -> str:
+    """As older_copy(), of these images."""
     lister = next((path for path in _LISTERS if host.exists(path)), None)
     if lister is None:
         raise HostError("list", images[0], None, f"neither {' nor '.join(_LISTERS)} is installed")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.mlnode.tuning.tests.unit import cases, door
 from ansible_collections.mlnode.tuning.tests.unit.machine import RELEASE, Machine
-from ansible_collections.mlnode.tuning.tests.unit.uefi_machine import LOADER_INFO
+from ansible_collections.mlnode.tuning.tests.unit.uefi_machine import LOADER_INFO, STUB_INFO
 from mlnode.engine import engine, revert
 from mlnode.engine.kind import Row
 from mlnode.host.system import Finished
@@ -336,6 +336,37 @@ def test_the_copy_that_an_entry_of_systemd_boot_starts_counts_too(
     machine.unreadable.clear()
     machine.put(entry, f"linux /a/{RELEASE}/linux\n")
     assert rows(machine, SHARED)[KEY].status is Status.PENDING_REBOOT, "nothing starts it"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        (STUB_INFO, "\6\0\0\0" + "\0".join("systemd-stub 257") + "\0", "the unified kernel image: its"),
+        ("/run/ostree-booted", "", "the deployment of ostree: its"),
+        ("/proc/cmdline", "root=/dev/nfs initrd=node.img\n", "initrd=node.img: its"),
+    ],
+)
+def test_an_image_in_another_place_is_unknown_until_a_boot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, path: str, text: str, words: str
+) -> None:
+    monkeypatch.setattr(machine, "changed", lambda path: _modified(machine, path))
+    machine.put(path, text)
+    row = applied(machine, SHARED)[KEY]
+    assert (row.status, words in row.reason) == (Status.UNKNOWN, True), row.reason
+    machine.put(PARAMETER, "0\n")
+    machine.put("/proc/stat", "btime 1000\n")
+    monkeypatch.setattr(machine, "changed", lambda path: 999 if path == FILE else 2000)
+    assert rows(machine, SHARED)[KEY].status is Status.OK
+
+
+def test_a_unified_kernel_image_may_be_older_than_the_image_beside_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_image(machine, monkeypatch, Finished(0, LISTED, ""))
+    applied(machine, SHARED)
+    os.utime(machine.real(IMAGE), (LATER, LATER))
+    machine.put(STUB_INFO, "\6\0\0\0" + "\0".join("systemd-stub 257") + "\0")
+    assert rows(machine, SHARED)[KEY].status is Status.UNKNOWN
 
 
 def test_dracut_s_image_names_its_command(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,12 @@ def _own(host: Host, entry: Entry) -> list[str]:
     return _split(next(texts, ""), entry.quotes)
 
 
+def _left_by_bootc(host: Host, entry: Entry) -> list[str]:
+    """Those that another tool has to take away, because bootc cannot any more; it leaves their source."""
+    words = _split(entry.line, entry.quotes)
+    return [word for word in _own(host, entry) if word in words] if words else []
+
+
 def _sources(host: Host, entry: Entry) -> list[tuple[str, str, str]]:
     """Place, name and words of bootc's sources in the next deployment. Raises HostError."""
     if entry.where == OSTREE_STAGED:
@@ -182,6 +188,8 @@ def is_owed(host: Host) -> bool:
     entry, wanted = next_entry(host), _wanted(host)
     if entry is not None and tool(host) == BOOTC:
         return any(_key(word) not in wanted for word in _own(host, entry))
+    if entry is not None and any(_key(word) not in wanted for word in _left_by_bootc(host, entry)):
+        return True
     return any(key not in wanted or len(known["given"]) > 1 for key, known in _record(host).items())
 
 
@@ -219,11 +227,11 @@ def _give_source(host: Host, entry: Entry) -> None:
 
 def _give_words(host: Host, entry: Entry) -> None:
     """As words of the whole command line, with a record of those before."""
-    record, wanted = _record(host), _wanted(host)
+    record, wanted, mine = _record(host), _wanted(host), _left_by_bootc(host, entry)
     after: dict[str, list[str]] = {}
-    for key in {**record, **wanted}:
+    for key in {**record, **dict.fromkeys(map(_key, mine)), **wanted}:
         now = _raw(entry, key)
-        known = record.setdefault(key, {"before": now, "given": []})
+        known = record.setdefault(key, {"before": _without(now, mine), "given": [now]})
         if now not in (known["before"], *known["given"]):  # set by another since
             known["before"] = now
         after[key] = _quoted(wanted[key], entry) if key in wanted else known["before"]

@@ -532,6 +532,26 @@ def test_a_word_that_a_tool_takes_away_is_an_error(make: Callable[..., DeployedM
         applied(node)
 
 
+@pytest.mark.parametrize("tool", ["rpm-ostree", "ostree", ""])
+def test_words_of_a_bootc_that_has_left_are_taken_away(
+    make: Callable[..., DeployedMachine], tool: str
+) -> None:
+    node = make("bootc")
+    applied(node)
+    node.boot()
+    node.remove("/usr/bin/bootc")
+    if not tool:
+        with pytest.raises(MlnodeError, match="cannot set kernel arguments"):
+            revert(node)
+        return
+    node.put(f"/usr/bin/{tool}", "", 0o755)
+    applied(node, {"parameters": {"iommu": "off"}})
+    assert (parameter(node, "iommu"), parameter(node, "pci")) == (["iommu=off"], [])
+    assert not applied(node, {"parameters": {"iommu": "off"}}).changed
+    revert(node)
+    assert node.next_words() == ["root=UUID=1", "rw", "quiet"]
+
+
 def test_the_record_knows_each_word_once(make: Callable[..., DeployedMachine]) -> None:
     node = make("rpm-ostree")
     for value in ("pt", "off", "pt"):

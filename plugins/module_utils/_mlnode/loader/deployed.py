@@ -129,10 +129,8 @@ def next_entry(host: Host) -> Entry | None:
     """The deployment that is booted next; the other one is kept for a rollback. Raises HostError."""
     quotes = cmdline.KERNEL_QUOTES if systemd_boot.is_started(host) else cmdline.LOADER_QUOTES
     waiting = staged.entry(host, quotes)
-    if waiting is not None:
-        return waiting
-    path = bls.of_ostree(host)
-    return bls.entries(host, [path], quotes)[0] if path else None
+    path = "" if waiting else bls.of_ostree(host)
+    return bls.entries(host, [path], quotes)[0] if path else waiting
 
 
 def _own(host: Host, entry: Entry) -> list[str]:
@@ -221,8 +219,19 @@ def _give_source(host: Host, entry: Entry) -> None:
             after[key] = _quoted(wanted[key], entry)
             options += after[key]
     if options != own or _differing(entry, after):
+        _refuse_shared(host, entry, own, options)
         more = ("--options", " ".join(options)) if options else ()
         _run(host, entry, (*_SET_OPTIONS, "--source", _SOURCE, *more), after)
+
+
+def _refuse_shared(host: Host, entry: Entry, own: Words, options: Words) -> None:
+    """bootc compares texts only: it would take the same word of a hand or another source away, too."""
+    words = _split(entry.line, entry.quotes)
+    others = [word for _at, name, text in _sources(host, entry) if name != _SOURCE for word in text.split()]
+    for word in own:
+        if words.count(word) > 1 or (word in others and word not in options):
+            reason = f"it would take {word} of another away, too; remove that word there first"
+            raise HostError("set kernel arguments with", BOOTC, None, reason)
 
 
 def _give_words(host: Host, entry: Entry) -> None:
@@ -252,15 +261,10 @@ def _give_words(host: Host, entry: Entry) -> None:
 
 def _command(host: Host, entry: Entry, after: Mapping[str, Words]) -> tuple[str, ...]:
     differing = _differing(entry, after)
+    new = [word for key in differing for word in after[key]]
     if tool(host) == _RPM_OSTREE:
         away = [f"--delete={word}" for key in differing for word in _raw(entry, key)]
-        return (
-            "rpm-ostree",
-            "kargs",
-            *away,
-            *(f"--append={word}" for key in differing for word in after[key]),
-        )
-    new = [word for key in differing for word in after[key]]
+        return ("rpm-ostree", "kargs", *away, *(f"--append={word}" for word in new))
     return (*_SET_KARGS, *new, *_others(entry, differing))
 
 
@@ -272,8 +276,7 @@ def _run(host: Host, entry: Entry, command: Sequence[str], after: Mapping[str, W
     if not reason:
         left = next_entry(host) or entry
         wrong = _differing(left, after)
-        keys = {*after, "ostree"}  # which names the deployment
-        lost = _without(_others(entry, keys), _others(left, keys))
+        lost = _without(_others(entry, {*after, "ostree"}), _others(left, {*after, "ostree"}))
         if wrong:
             reason = f"it did not give the words of {wrong[0]}, and said: {said or 'nothing'}"
         elif lost:

@@ -224,6 +224,40 @@ def test_another_source_of_bootc_is_named(make: Callable[..., DeployedMachine]) 
     assert "x-options-source-tuned iommu=on\n" in node.read("/boot/loader/entries/ostree-2.conf")
 
 
+SET_BY_TUNED = ["bootc", "loader-entries", "set-options-for-source", "--source", "tuned"]
+
+
+@pytest.mark.parametrize(
+    ("give", "take"),
+    [
+        (["rpm-ostree", "kargs", "--append=iommu=pt"], ["rpm-ostree", "kargs", "--delete=iommu=pt"]),
+        ([*SET_BY_TUNED, "--options", "iommu=pt"], []),
+    ],
+)
+@pytest.mark.parametrize("boots", [False, True])
+def test_the_undo_keeps_the_same_word_of_another(
+    make: Callable[..., DeployedMachine], give: list[str], take: list[str], boots: bool
+) -> None:
+    node = make("bootc")
+    applied(node)
+    assert node.run(give).rc == 0
+    if boots:
+        node.boot()
+    node.forget()
+    words, number = node.next_words(), len(node.commands)
+    with pytest.raises(MlnodeError, match="it would take iommu=pt of another away, too"):
+        revert(node)
+    assert (node.next_words(), len(node.commands)) == (words, number)
+    if not take:
+        applied(node, {"parameters": {"iommu": "pt"}})
+        assert (parameter(node, "iommu"), parameter(node, "pci")) == (["iommu=pt"], [])
+        return
+    node.run(take)
+    node.forget()
+    revert(node)
+    assert node.next_words() == ["root=UUID=1", "rw", "quiet"]
+
+
 def test_the_source_is_known_without_a_file(make: Callable[..., DeployedMachine]) -> None:
     """With a transient /etc and /var, the entry alone says whose words they are."""
     node = make("bootc")

@@ -7,7 +7,7 @@ They write and refuse as the real ones do, after their sources: loader_entries.r
 set-options-for-source stages a deployment; rpmostree-builtin-kargs.cxx, rpmostreed-transaction-types.cxx and
 rpmostreed-sysroot.cxx of rpm-ostree; ot-admin-instutil-builtin-set-kargs.c, ostree-kernel-args.c and
 ostree-sysroot-deploy.c of ostree. Files of FOLDER/moods change them: busy, failing, no-sources, version, idle
-(says success and does nothing), nonsense (writes other words).
+(says success and does nothing), nonsense (writes other words), greedy (takes root= away).
 """
 
 from __future__ import annotations
@@ -55,9 +55,11 @@ def _pair(key: str, value: bytes, pad: int) -> bytes:
     return data + _offsets(len(data), [len(name)])
 
 
-def packed(kargs: list[str] | None, extra: dict[str, str]) -> bytes:
+def packed(kargs: list[str] | None, extra: dict[str, str], locked: bool | None = None) -> bytes:
     """The record of a staged deployment, a{sv}: its words, and the lines of its entry that begin with x-."""
     values = {"target": b"deployment\0\0s"}
+    if locked is not None:
+        values["locked"] = bytes([locked]) + b"\0b"
     if kargs is not None:
         values["kargs"] = _array([word.encode() + b"\0" for word in kargs]) + b"\0as"
     if extra:
@@ -90,9 +92,18 @@ class Sysroot:
             raise RefusedError("error: Not booted into an OSTree system")
         return entries[-1]
 
-    def read(self) -> tuple[list[str], dict[str, str]]:
-        """Words and further lines of the deployment that is booted next."""
-        path = self._plain if self._plain.exists() else self.entry()
+    def booted(self) -> pathlib.Path:
+        """The entry of the running deployment: the parameter of /proc/cmdline names it."""
+        running = (self.root / "proc/cmdline").read_text(encoding="utf-8").split()
+        (name,) = filter(_is_deployment, running)
+        for path in (self.root / ENTRIES).glob("ostree-*.conf"):
+            if name in path.read_text(encoding="utf-8").split():
+                return path
+        raise RefusedError("error: Setting options for source: No BLS entry found for booted deployment")
+
+    def read(self, base: pathlib.Path | None = None) -> tuple[list[str], dict[str, str]]:
+        """Words and further lines of the staged deployment, else of that one or of the one booted next."""
+        path = self._plain if self._plain.exists() else base or self.entry()
         pairs = [line.partition(" ")[::2] for line in path.read_text(encoding="utf-8").splitlines()]
         extra = {key: value for key, value in pairs if key.startswith("x-") and value}
         words = next((value.split() for key, value in pairs if key == "options"), [])
@@ -101,6 +112,7 @@ class Sysroot:
     def stage(self, words: list[str], extra: dict[str, str]) -> None:
         (self.root / STAGED).parent.mkdir(parents=True, exist_ok=True)
         (self.root / STAGED).write_bytes(packed(words, extra))
+        (self.root / f"{STAGED}-locked").unlink(missing_ok=True)
         self._plain.parent.mkdir(exist_ok=True)
         self._plain.write_text(_text(words, extra), encoding="utf-8")
 
@@ -158,7 +170,7 @@ def bootc(sysroot: Sysroot, words: list[str]) -> str:
         )
     if _ostree_version(sysroot) < (2026, 1):
         raise RefusedError("error: This feature requires ostree >= 2026.1 for bootconfig-extra support")
-    now, extra = sysroot.read()
+    now, extra = sysroot.read(sysroot.booted())
     key, new = f"{_SOURCE}{source}", given.get("--options", "").split()
     left = [word for word in now if word not in extra.get(key, "").split()]
     left += [word for word in new if word not in left]
@@ -255,6 +267,9 @@ def run(root: str, command: list[str]) -> tuple[int, str, str]:
         now, extra = sysroot.read()
         sysroot.write([*(word for word in now if "iommu" not in word), "iommu=nonsense"], extra)
         return 0, "", ""
+    if sysroot.mood("greedy") and not asks:
+        now, extra = sysroot.read()
+        sysroot.stage([word for word in now if not word.startswith("root=")], extra)
     try:
         return 0, _PROGRAMS[command[0]](sysroot, command[1:]), ""
     except RefusedError as refused:

@@ -21,7 +21,7 @@ KERNEL_QUOTES = '"'
 LOADER_QUOTES = "\"'"
 
 #: Words after it are for init, not for the kernel (init/main.c)
-_FOR_INIT = "--"
+FOR_INIT = "--"
 _SPACE = " \t\n\r\f\v"
 _SPACES = regex(rf"[{_SPACE}]")
 _NO_QUOTES = str.maketrans("", "", LOADER_QUOTES)
@@ -54,7 +54,7 @@ def split(line: str, quotes: str = KERNEL_QUOTES) -> list[Word]:
     for at, sign in enumerate(line + " "):
         if sign in _SPACE and (not quote or at == len(line)):
             if start is not None:
-                if line[start:at] == _FOR_INIT:
+                if line[start:at] == FOR_INIT:
                     return words
                 words.append(Word(line[start:at], start))
             start = None

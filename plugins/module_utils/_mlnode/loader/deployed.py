@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import Any, Mapping, Sequence
+from typing import Any, Container, Mapping, Sequence
 
 from ..host import image_mode, places
 from ..host.host import Host
@@ -20,7 +20,7 @@ from ..linux import systemd_boot
 from ..model import strict_json
 from ..model.errors import HostError, StoreError, UnansweredError
 from ..model.record import regex
-from . import bls, cmdline
+from . import bls, cmdline, staged
 from . import grub as menu_grub
 from .grub import Entry
 
@@ -34,8 +34,6 @@ _VERSION = regex(r"(?m)^ *Version: *'?([0-9]{4})\.([0-9]{1,4})")
 #: mlnode's name as a source of bootc, and the lines of all sources in an entry
 _SOURCE = "mlnode"
 _SOURCE_LINE = regex(r"x-options-source-([A-Za-z0-9_-]+)[ \t]+(\S.*)")
-#: The same in the record of a staged deployment (bootconfig-extra, a{ss})
-_STAGED_SOURCE = regex(r"x-options-source-([A-Za-z0-9_-]+)\0([^\0]+)")
 #: Words that an image brings, and bootc keeps in the entry
 IMAGE_WORDS = "/usr/lib/bootc/kargs.d/*.toml"
 
@@ -44,10 +42,6 @@ FOLDER = "/etc/mlnode/kernel-arguments.d"
 #: Name → the words before the first run, and those given since: two after a killed run
 RECORD = "/var/lib/mlnode/kernel-arguments.json"
 
-#: Marker of kernel arguments in the record of a staged deployment (ostree-sysroot-deploy.c)
-_STAGED_WORDS = b"kargs\0"
-#: The kernel reads 2047 characters, which have at most so many words
-_MOST_WORDS = 1024
 #: Services whose sandbox has no writable /sysroot and no further namespaces, which bootc and ostree need
 _SANDBOXED = (*places.AGENT_UNITS[:2], places.PULL_SERVICE)
 #: Words of rpm-ostree that another client's change goes on (rpmostreed-sysroot.cxx)
@@ -106,43 +100,37 @@ def lacks(host: Host, entry: Entry | None) -> str:
         return f"{system.name} makes the entries of the boot loader: {system.kernel_arguments}"
     if entry is None:
         return f"no entry of {bls.ENTRIES} starts a deployment; is /boot mounted?"
-    if name == _OSTREE and entry.where == OSTREE_STAGED:
-        return f"ostree gives no words to a staged deployment ({OSTREE_STAGED}): reboot first"
+    if host.exists(OSTREE_STAGED) and (name == _OSTREE or entry.where != OSTREE_STAGED):
+        # Without words in its record, bootc takes it for a deployment with no words at all, not even root=.
+        fault = "would unlock the" if staged.is_locked(host) else "gives no words to this"
+        return f"{name} {fault} staged deployment ({OSTREE_STAGED}): reboot first"
+    if entry.where != OSTREE_STAGED and _is_other(name, line, entry):
+        return f"{entry.where} starts a deployment that {name} does not change: reboot first"
+    # Tools add words last: after two dashes, init gets them. ostree takes any dash for an option.
+    astray = [word for word in entry.line.split() if word.startswith("-")]
+    if astray and (name == _OSTREE or cmdline.FOR_INIT in astray):
+        return f"{name} cannot add words to {entry.where} because of {astray[0]!r}"
     unit = host.text("/proc/self/cgroup").strip().rpartition("/")[2]
     if unit in _SANDBOXED:
         return f"{name} cannot deploy in the sandbox of {unit}: run the play, or mlnode apply"
     return ""
 
 
+def _is_other(name: str, line: str, entry: Entry) -> bool:
+    """True if a tool would change another deployment than the next one: after a rollback (bootc, which starts
+    from the running one), or of another stateroot: ostree=/ostree/boot.N/STATEROOT/CHECKSUM/SERIAL."""
+    present, following = cmdline.parameter(line, "ostree"), entry.parameter("ostree")[0]
+    if name == _RPM_OSTREE:
+        return [word.split("/")[3:4] for word in present] != [word.split("/")[3:4] for word in following]
+    return name == BOOTC and present != following
+
+
 def next_entry(host: Host) -> Entry | None:
     """The deployment that is booted next; the other one is kept for a rollback. Raises HostError."""
     quotes = cmdline.KERNEL_QUOTES if systemd_boot.is_started(host) else cmdline.LOADER_QUOTES
-    # It becomes an entry when the system is shut down. Without words, it inherits the present entry's.
-    staged = host.content(OSTREE_STAGED) or b""
-    if _STAGED_WORDS in staged:
-        try:
-            return Entry(OSTREE_STAGED, " ".join(_staged_words(staged)), quotes=quotes)
-        except ValueError as error:
-            detail = "it has words for the kernel that were not understood; look at them, and reboot"
-            raise HostError("read", OSTREE_STAGED, None, detail) from error
-    path = bls.of_ostree(host)
-    return bls.entries(host, [path], quotes)[0] if path else None
-
-
-def _staged_words(record: bytes) -> tuple[str, ...]:
-    """Kernel arguments of a staged deployment: an array of strings in a dictionary (GVariant specification).
-    Behind the strings stand their ends, in numbers of one size, and the type. Raises ValueError.
-    """
-    strings = record.partition(_STAGED_WORDS)[2].lstrip(b"\0")  # padding
-    ends: list[int] = []
-    while len(ends) < _MOST_WORDS:
-        ends.append(strings.index(b"\0", ends[-1] if ends else 0) + 1)
-        for size in (1, 2, 4):
-            if ends[-1] < 1 << 8 * size:
-                table = b"".join(end.to_bytes(size, "little") for end in ends) + b"\0as"
-                if strings.startswith(table, ends[-1]):
-                    return tuple(strings[: ends[-1] - 1].decode("utf-8").split("\0"))
-    raise ValueError
+    waiting = staged.entry(host, quotes)
+    path = "" if waiting else bls.of_ostree(host)
+    return bls.entries(host, [path], quotes)[0] if path else waiting
 
 
 def _own(host: Host, entry: Entry) -> list[str]:
@@ -151,11 +139,16 @@ def _own(host: Host, entry: Entry) -> list[str]:
     return _split(next(texts, ""), entry.quotes)
 
 
+def _left_by_bootc(host: Host, entry: Entry) -> list[str]:
+    """Those that another tool has to take away, because bootc cannot any more; it leaves their source."""
+    words = _split(entry.line, entry.quotes)
+    return [word for word in _own(host, entry) if word in words] if words else []
+
+
 def _sources(host: Host, entry: Entry) -> list[tuple[str, str, str]]:
     """Place, name and words of bootc's sources in the next deployment. Raises HostError."""
     if entry.where == OSTREE_STAGED:
-        record = (host.content(OSTREE_STAGED) or b"").decode("utf-8", "surrogateescape")
-        return [(OSTREE_STAGED, name, words) for name, words in _STAGED_SOURCE.findall(record)]
+        return [(OSTREE_STAGED, name, words) for name, words in staged.sources(host)]
     path = entry.where.rpartition(":")[0] or entry.where
     matches = ((at, _SOURCE_LINE.match(line)) for at, line in enumerate(host.text(path).splitlines(), 1))
     return [(f"{path}:{at}", match.group(1), match.group(2)) for at, match in matches if match]
@@ -193,6 +186,8 @@ def is_owed(host: Host) -> bool:
     entry, wanted = next_entry(host), _wanted(host)
     if entry is not None and tool(host) == BOOTC:
         return any(_key(word) not in wanted for word in _own(host, entry))
+    if entry is not None and any(_key(word) not in wanted for word in _left_by_bootc(host, entry)):
+        return True
     return any(key not in wanted or len(known["given"]) > 1 for key, known in _record(host).items())
 
 
@@ -224,17 +219,28 @@ def _give_source(host: Host, entry: Entry) -> None:
             after[key] = _quoted(wanted[key], entry)
             options += after[key]
     if options != own or _differing(entry, after):
+        _refuse_shared(host, entry, own, options)
         more = ("--options", " ".join(options)) if options else ()
         _run(host, entry, (*_SET_OPTIONS, "--source", _SOURCE, *more), after)
 
 
+def _refuse_shared(host: Host, entry: Entry, own: Words, options: Words) -> None:
+    """bootc compares texts only: it would take the same word of a hand or another source away, too."""
+    words = _split(entry.line, entry.quotes)
+    others = [word for _at, name, text in _sources(host, entry) if name != _SOURCE for word in text.split()]
+    for word in own:
+        if words.count(word) > 1 or (word in others and word not in options):
+            reason = f"it would take {word} of another away, too; remove that word there first"
+            raise HostError("set kernel arguments with", BOOTC, None, reason)
+
+
 def _give_words(host: Host, entry: Entry) -> None:
     """As words of the whole command line, with a record of those before."""
-    record, wanted = _record(host), _wanted(host)
+    record, wanted, mine = _record(host), _wanted(host), _left_by_bootc(host, entry)
     after: dict[str, list[str]] = {}
-    for key in {**record, **wanted}:
+    for key in {**record, **dict.fromkeys(map(_key, mine)), **wanted}:
         now = _raw(entry, key)
-        known = record.setdefault(key, {"before": now, "given": []})
+        known = record.setdefault(key, {"before": _without(now, mine), "given": [now]})
         if now not in (known["before"], *known["given"]):  # set by another since
             known["before"] = now
         after[key] = _quoted(wanted[key], entry) if key in wanted else known["before"]
@@ -255,25 +261,11 @@ def _give_words(host: Host, entry: Entry) -> None:
 
 def _command(host: Host, entry: Entry, after: Mapping[str, Words]) -> tuple[str, ...]:
     differing = _differing(entry, after)
+    new = [word for key in differing for word in after[key]]
     if tool(host) == _RPM_OSTREE:
         away = [f"--delete={word}" for key in differing for word in _raw(entry, key)]
-        return (
-            "rpm-ostree",
-            "kargs",
-            *away,
-            *(f"--append={word}" for key in differing for word in after[key]),
-        )
-    words = _split(entry.line, entry.quotes)
-    astray = next((word for word in entry.line.split() if word.startswith("-")), "")
-    if astray:
-        raise HostError(
-            "set kernel arguments with",
-            _OSTREE,
-            None,
-            f"it would take {astray!r} of {entry.where} for an option",
-        )
-    new = [word for key in differing for word in after[key]]
-    return (*_SET_KARGS, *new, *(word for word in words if _key(word) not in differing))
+        return ("rpm-ostree", "kargs", *away, *(f"--append={word}" for word in new))
+    return (*_SET_KARGS, *new, *_others(entry, differing))
 
 
 def _run(host: Host, entry: Entry, command: Sequence[str], after: Mapping[str, Words]) -> None:
@@ -282,8 +274,13 @@ def _run(host: Host, entry: Entry, command: Sequence[str], after: Mapping[str, W
     if not reason:
         reason, said = _failure(host, command)
     if not reason:
-        left = _differing(next_entry(host) or entry, after)
-        reason = f"it did not give the words of {left[0]}, and said: {said or 'nothing'}" if left else ""
+        left = next_entry(host) or entry
+        wrong = _differing(left, after)
+        lost = _without(_others(entry, {*after, "ostree"}), _others(left, {*after, "ostree"}))
+        if wrong:
+            reason = f"it did not give the words of {wrong[0]}, and said: {said or 'nothing'}"
+        elif lost:
+            reason = f"it took {lost[0]} away, too: give the next boot this word again before you reboot"
     if reason:
         raise HostError("set kernel arguments with", command[0], None, reason)
 
@@ -324,6 +321,11 @@ def _quoted(words: Words, entry: Entry) -> list[str]:
     """Words as they stand in the entry."""
     (line,) = cmdline.merged([""], {_key(word): [word] for word in words}, entry.quotes)
     return _split(line, entry.quotes)
+
+
+def _others(entry: Entry, keys: Container[str]) -> list[str]:
+    """The words of all other parameters."""
+    return [word for word in _split(entry.line, entry.quotes) if _key(word) not in keys]
 
 
 def _without(words: Words, others: Words) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.mlnode.tuning.tests.unit import door
+from ansible_collections.mlnode.tuning.tests.unit import deploy_tools, door
 from ansible_collections.mlnode.tuning.tests.unit.deployed_machine import KARGS_D, STAGED, DeployedMachine
 from ansible_collections.mlnode.tuning.tests.unit.uefi_machine import LOADER_INFO
 from mlnode.engine import engine, handlers
@@ -222,6 +222,40 @@ def test_another_source_of_bootc_is_named(make: Callable[..., DeployedMachine]) 
     assert f"{STAGED} (of tuned; bootc leaves it" in staged
     assert "ostree-2.conf:5 (of tuned; bootc leaves it" in booted
     assert "x-options-source-tuned iommu=on\n" in node.read("/boot/loader/entries/ostree-2.conf")
+
+
+SET_BY_TUNED = ["bootc", "loader-entries", "set-options-for-source", "--source", "tuned"]
+
+
+@pytest.mark.parametrize(
+    ("give", "take"),
+    [
+        (["rpm-ostree", "kargs", "--append=iommu=pt"], ["rpm-ostree", "kargs", "--delete=iommu=pt"]),
+        ([*SET_BY_TUNED, "--options", "iommu=pt"], []),
+    ],
+)
+@pytest.mark.parametrize("boots", [False, True])
+def test_the_undo_keeps_the_same_word_of_another(
+    make: Callable[..., DeployedMachine], give: list[str], take: list[str], boots: bool
+) -> None:
+    node = make("bootc")
+    applied(node)
+    assert node.run(give).rc == 0
+    if boots:
+        node.boot()
+    node.forget()
+    words, number = node.next_words(), len(node.commands)
+    with pytest.raises(MlnodeError, match="it would take iommu=pt of another away, too"):
+        revert(node)
+    assert (node.next_words(), len(node.commands)) == (words, number)
+    if not take:
+        applied(node, {"parameters": {"iommu": "pt"}})
+        assert (parameter(node, "iommu"), parameter(node, "pci")) == (["iommu=pt"], [])
+        return
+    node.run(take)
+    node.forget()
+    revert(node)
+    assert node.next_words() == ["root=UUID=1", "rw", "quiet"]
 
 
 def test_the_source_is_known_without_a_file(make: Callable[..., DeployedMachine]) -> None:
@@ -449,11 +483,107 @@ def test_unreadable_files_are_unknown(node: DeployedMachine, number: int) -> Non
         assert {str(row.status) for row in outcomes.outcomes[0].rows} == {"unknown"}
 
 
-def test_words_that_ostree_would_take_for_options_are_refused(make: Callable[..., DeployedMachine]) -> None:
-    node = make("ostree", words="root=UUID=1 -- -x")
-    with pytest.raises(TransactionError, match=r"it would take '--' of .* for an option"):
-        applied(node)
+@pytest.mark.parametrize(
+    ("words", "sign"),
+    [("root=UUID=1 -- single", "--"), ("root=UUID=1 -x", "-x"), ("root=UUID=1 x -- -y", "--")],
+)
+def test_words_that_tools_could_not_add_are_refused(
+    node: DeployedMachine, tool: str, words: str, sign: str
+) -> None:
+    """Behind two dashes they would be init's; and ostree takes one dash for an option of its own."""
+    node.entry(1, words)
+    node.boot()
+    outcome = applied(node)
+    if sign == "-x" and tool != "ostree":
+        assert {*statuses(outcome).values()} == {"pending_reboot"}
+        return
+    assert {*statuses(outcome).values()} == {"unsupported"}
+    assert f"because of {sign!r}" in reasons(outcome)
     assert node.commands == []
+
+
+@pytest.mark.parametrize("record", ["key", "file", "unlocked"])
+def test_a_deployment_that_was_only_downloaded_stays_locked(
+    node: DeployedMachine, tool: str, record: str
+) -> None:
+    """The next boot does not start it, so its words are not those of the next boot."""
+    applied(node)
+    node.boot()
+    words = ["root=UUID=1", "rw", "iommu=off", f'pci="{ACS}"']
+    node.put(STAGED, deploy_tools.packed(words, {}, locked={"key": True, "unlocked": False}.get(record)))
+    if record == "file":
+        node.put(f"{STAGED}-locked", "")
+    number = len(node.commands)
+    node.forget()
+    entry = deployed.next_entry(node)
+    assert entry is not None
+    assert entry.parameter("iommu")[0] == (("iommu=off",) if record == "unlocked" else ("iommu=pt",))
+    if record == "unlocked":
+        return
+    assert {*statuses(applied(node)).values()} == {"ok"}
+    outcome = applied(node, {"parameters": {"iommu": "on"}})
+    assert statuses(outcome) == {"iommu": "unsupported"}
+    assert f"{tool} would unlock the staged deployment ({STAGED}): reboot first" in reasons(outcome)
+    with pytest.raises(MlnodeError, match="would unlock"):
+        revert(node)
+    assert len(node.commands) == number
+    node.remove(STAGED)
+    node.remove(f"{STAGED}-locked") if record == "file" else None
+    node.forget()
+    revert(node)
+    assert node.next_words() == ["root=UUID=1", "rw", "quiet"], "after the boot it can be undone"
+
+
+def test_a_staged_deployment_without_words_gets_none(node: DeployedMachine, tool: str) -> None:
+    """As ostree admin upgrade --stage makes one. bootc would give it mlnode's alone, without root=."""
+    node.put(STAGED, deploy_tools.packed(None, {}))
+    outcome = applied(node)
+    assert {*statuses(outcome).values()} == {"unsupported"}
+    assert f"{tool} gives no words to this staged deployment ({STAGED}): reboot first" in reasons(outcome)
+    assert node.commands == []
+
+
+@pytest.mark.parametrize("stateroot", ["x", "other"])
+def test_a_rollback_is_not_taken_back(node: DeployedMachine, tool: str, stateroot: str) -> None:
+    """bootc starts from the running deployment, and rpm-ostree from the newest of its stateroot."""
+    path = node.entry(2, "root=UUID=1 rw older")
+    node.put(path, node.read(path).replace("/x/2/0", f"/{stateroot}/2/0"))
+    outcome = applied(node)
+    if tool == "ostree" or (tool, stateroot) == ("rpm-ostree", "x"):
+        assert {*statuses(outcome).values()} == {"pending_reboot"}
+        assert {"older", "iommu=pt"} < {*node.next_words()}
+        return
+    assert {*statuses(outcome).values()} == {"unsupported"}
+    assert f"that {tool} does not change: reboot first" in reasons(outcome)
+    assert (node.commands, node.next_words()) == ([], ["root=UUID=1", "rw", "older"])
+
+
+@pytest.mark.parametrize("tool", ["bootc", "rpm-ostree"])
+def test_a_word_that_a_tool_takes_away_is_an_error(make: Callable[..., DeployedMachine], tool: str) -> None:
+    node = make(tool)
+    node.mood("greedy")
+    with pytest.raises(TransactionError, match="it took root=UUID=1 away, too"):
+        applied(node)
+
+
+@pytest.mark.parametrize("tool", ["rpm-ostree", "ostree", ""])
+def test_words_of_a_bootc_that_has_left_are_taken_away(
+    make: Callable[..., DeployedMachine], tool: str
+) -> None:
+    node = make("bootc")
+    applied(node)
+    node.boot()
+    node.remove("/usr/bin/bootc")
+    if not tool:
+        with pytest.raises(MlnodeError, match="cannot set kernel arguments"):
+            revert(node)
+        return
+    node.put(f"/usr/bin/{tool}", "", 0o755)
+    applied(node, {"parameters": {"iommu": "off"}})
+    assert (parameter(node, "iommu"), parameter(node, "pci")) == (["iommu=off"], [])
+    assert not applied(node, {"parameters": {"iommu": "off"}}).changed
+    revert(node)
+    assert node.next_words() == ["root=UUID=1", "rw", "quiet"]
 
 
 def test_the_record_knows_each_word_once(make: Callable[..., DeployedMachine]) -> None:

@@ -89,8 +89,8 @@ def older_copy(host: Host, release: str, module: str, file: str) -> str:
 
 
 def _elsewhere(host: Host, images: Sequence[str]) -> str:
-    """What started this kernel with an initramfs that is none of these images; empty if nothing is known of
-    one. Raises HostError.
+    """A start of this kernel with an initramfs outside these images; empty if no sign points to one. Raises
+    HostError.
     """
     if systemd_boot.started(host)[1]:
         return "the unified kernel image"
@@ -140,7 +140,7 @@ def _older(host: Host, lister: str, image: str, module: str, file: str, command:
 
 
 def _files(host: Host, lister: str, image: str) -> frozenset[str]:
-    """Absolute paths in an image; a file system within it has a folder of its own. Raises HostError."""
+    """Absolute paths in an image; a file system within it has a separate folder. Raises HostError."""
     done = host.run((lister, image), _LIST_SECONDS)
     # lsinitrd ends with 0 after a damaged header, which cpio skips with a warning.
     if done.rc != 0 or done.err.strip():

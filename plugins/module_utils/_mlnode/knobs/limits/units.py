@@ -143,7 +143,7 @@ def of_process(host: Host, limit: Limit, path: str) -> Amount | None:
         return None
     pair = daemons.limit(value.text, limit.row, limit.unit) if value.text is not None else None
     if pair is None:
-        raise HostError("find", f"{limit.row!r} in {path}", None, value.problem or "no such row")
+        raise HostError("find", f"{limit.row!r} in {path}", None, value.problem or "no row with two limits")
     soft, hard = (_kernel_number(path, text) for text in pair)
     return Amount(soft, hard)
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import Any, Mapping, Sequence
 
@@ -198,7 +199,7 @@ class Context(NamedTuple):
         return Boot(Value(absent="not yet declared on the node"))
 
 
-class Kind:
+class Kind(ABC):
     """A kind of knob: knobs/AREA/kind.py of each area has one instance.
 
     The defaults here are for settings with one file each that only the agent restores at boot.
@@ -213,10 +214,10 @@ class Kind:
         """The specification in checked form, as later stages expect it. Raises DeclarationError."""
         return schema.checked(self.KIND, spec, self.OPTIONS)
 
+    @abstractmethod
     def parse(self, given: Checked, facts: Facts | None) -> list[Setting]:
         """Settings of a declaration, in the order of their application. facts None: leave `auto` unresolved.
         Raises DeclarationError."""
-        raise NotImplementedError
 
     def read(self, settings: Sequence[Setting], context: Context) -> list[Reading]:
         """One reading per setting, in the same order. An unreadable setting is unknown."""
@@ -236,9 +237,9 @@ class Kind:
         except HostError as error:
             return _unreadable(setting, error)
 
+    @abstractmethod
     def read_one(self, setting: Any, node: Any) -> Reading:
         """setting: from parse(). node: from look(). Raises HostError if its files cannot be read."""
-        raise NotImplementedError
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The drop-ins that carry these rows at boot."""

@@ -224,7 +224,7 @@ class IrqKind(rules.RuleKind):
             context,
             zip(ruled, readings),
             [other for other in others if isinstance(other[1], RuleSetting)],
-            lambda setting, there: _read_rule(setting, 0, there),
+            self.read_one,
             shared=[files.FLOW_TABLE],  # Never lowered
         )
         devices = irqbalance.devices(context.host, zip(ruled, readings)) if context.runtime else None
@@ -237,6 +237,10 @@ class IrqKind(rules.RuleKind):
             if item.key not in readings_by_key:
                 readings_by_key[item.key] = irqbalance.read(item, devices, context)
         return [readings_by_key[item.key] for item in settings]
+
+    def read_one(self, setting: RuleSetting, node: Context) -> Reading:
+        """The rule without the flows of other rules."""
+        return _read_rule(setting, 0, node)
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """Files that make irqbalance agree; the rules themselves are re-applied by the agent."""

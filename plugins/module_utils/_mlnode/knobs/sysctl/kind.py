@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Sequence
+from typing import Mapping, Sequence, Tuple
 
 from ...engine import declared
 from ...engine.kind import Context, Facts, Info, Kind, Row
@@ -32,6 +32,8 @@ KIND = "sysctl"
 
 DROP_IN = own_lines.DROP_IN
 MODULES_FILE = "/etc/modules-load.d/mlnode-"
+
+_Node = Tuple[sysctl_d.BootConfig, Context]
 
 #: Location of the scheduler's knob since 5.13 (commit 8a99b6833c88); debugfs, so lockdown may hide it
 _DEBUG_MIGRATION_COST = "/sys/kernel/debug/sched/migration_cost_ns"
@@ -333,10 +335,17 @@ class SysctlKind(Kind):
         Raises DeclarationError if two settings are one file of this kernel.
         """
         _refuse_other_names(settings, context)
-        config = sysctl_d.load(context.host)
-        readings = [setters.named(context.host, _read_one(setting, config, context)) for setting in settings]
+        node = self.look(settings, context)
+        readings = [self.read_one(setting, node) for setting in settings]
         _refuse_same_pool(settings, readings, context)
         return _with_moved(settings, readings)
+
+    def look(self, settings: Sequence[Setting], context: Context) -> _Node:
+        return sysctl_d.load(context.host), context
+
+    def read_one(self, setting: Setting, node: _Node) -> Reading:
+        config, context = node
+        return setters.named(context.host, _read_one(setting, config, context))
 
     def boot_files(self, name: str, rows: Sequence[Row], context: Context) -> list[BootFile]:
         """The drop-in of one declaration and its list of modules; without content if not needed."""

@@ -27,7 +27,7 @@ def grouped(pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Pairs of text and label as `eth0, eth1: 4096`. Devices with the same text share an entry, and a value
     of the whole machine has no label.
     """
-    alike = by_key((text, label) for text, label in pairs)
+    alike = by_key(pairs)
     return [text if labels == [""] else f"{', '.join(labels)}: {text}" for text, labels in alike.items()]
 
 

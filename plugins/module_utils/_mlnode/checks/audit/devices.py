@@ -94,7 +94,7 @@ def messages(host: Host, topology: Topology) -> Iterator[Check]:
     for driver, _cards in _drivers(topology):
         driver.require(host)
         kernel = log.read(host)
-        events = by_key((target, event) for target, event in driver.events(kernel.lines))
+        events = by_key(driver.events(kernel.lines))
         yield from log.checks(driver.MESSAGES, kernel, events)
 
 

@@ -155,7 +155,7 @@ def shown(texts: Mapping[str, str]) -> str:
 
 def named(pairs: Iterable[tuple[str, str]]) -> str:
     """Texts, each with the names that it concerns."""
-    names_by_text = by_key((text, name) for text, name in pairs)
+    names_by_text = by_key(pairs)
     return "; ".join(
         f"{text} ({', '.join(names)})" if names != [ALL] else text for text, names in names_by_text.items()
     )

@@ -230,8 +230,8 @@ OWN = {"/etc/own.conf": "NCCL_IB_TIMEOUT=19\n"}
         ([], ETC, "pass", "NCCL_IB_TIMEOUT"),
         (["HOME=/root"], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
         (["HOME=/root/"], {**ETC, **HOME}, "fail", "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
-        (["HOME=/work"], ETC, "pass", "NCCL_IB_TIMEOUT"),
-        (["HOME=/work"], {**HOME, "/work/.nccl.conf": HOME["/root/.nccl.conf"]}, "fail",
+        (["HOME=/data"], ETC, "pass", "NCCL_IB_TIMEOUT"),
+        (["HOME=/data"], {**HOME, "/data/.nccl.conf": HOME["/root/.nccl.conf"]}, "fail",
          "NCCL_IB_TIMEOUT=20 from /root/.nccl.conf:1"),
         (["NCCL_CONF_FILE=/etc/own.conf"], {**ETC, **HOME, **OWN}, "fail",
          "NCCL_IB_TIMEOUT=19 from /etc/own.conf:1"),
@@ -258,15 +258,15 @@ def test_the_first_place_of_a_variable_counts(
 
 
 _VERSIONS = "before 2.30"
-_WORK = {"/work/.nccl.conf": "NCCL_IB_TIMEOUT=19\n"}
+_WORK = {"/data/.nccl.conf": "NCCL_IB_TIMEOUT=19\n"}
 
 
 @pytest.mark.parametrize(
     ("environment", "files", "reason"),
     [
-        (["HOME=/work"], {**ETC, **HOME}, _VERSIONS),
-        (["HOME=/work"], {**ETC, **_WORK}, _VERSIONS),
-        (["HOME=/work"], {**ETC, **HOME, **_WORK}, _VERSIONS),
+        (["HOME=/data"], {**ETC, **HOME}, _VERSIONS),
+        (["HOME=/data"], {**ETC, **_WORK}, _VERSIONS),
+        (["HOME=/data"], {**ETC, **HOME, **_WORK}, _VERSIONS),
         (["HOME="], {**ETC, "/.nccl.conf": "NCCL_IB_TIMEOUT=19\n"}, _VERSIONS),
         ([], {**ETC, **HOME}, _VERSIONS),
         (["NCCL_CONF_FILE=own.conf"], {**ETC, "/own.conf": "NCCL_IB_TIMEOUT=19\n"}, "relative"),

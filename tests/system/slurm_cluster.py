@@ -23,10 +23,10 @@ SCRIPTS = namespaces.ROOT / "scripts/slurm"
 NODES = ("n1", "n2", "n3")
 
 #: For a state of Slurm, in seconds: slurmctld looks for nodes to reboot every other second
-PATIENCE = 60
+PATIENCE = 120
 
-#: Seconds after which slurmctld takes a node for lost that it has told to reboot
-RESUME_TIMEOUT = 10
+#: Words of slurm.conf. 2: a node is in service once it registers, however long its start took.
+DEFAULTS = {"ReturnToService": 2, "ResumeTimeout": PATIENCE}
 
 _CONF = """\
 ClusterName=mlnode
@@ -43,11 +43,10 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
-ReturnToService=1
 SlurmdTimeout=30
 SchedulerParameters=nohold_on_prolog_fail
 RebootProgram=/etc/slurm/reboot
-ResumeTimeout={resume_timeout}
+{options}
 Prolog=/etc/slurm/mlnode/prolog
 Epilog=/etc/slurm/mlnode/epilog
 HealthCheckProgram=/etc/slurm/mlnode/health-check
@@ -101,11 +100,12 @@ def unpacked(folder: pathlib.Path) -> pathlib.Path:
 
 
 class Cluster:
-    """folder: with a folder for each node. usr: of Slurm's packages."""
+    """folder: with a folder for each node. usr: of Slurm's packages. options: of DEFAULTS."""
 
-    def __init__(self, folder: pathlib.Path, usr: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, usr: pathlib.Path, options: dict[str, int]) -> None:
         self.folder = folder
         self.usr = usr
+        self.options = {**DEFAULTS, **options}
         self.net = namespaces.Net("slurm")
         self._processes: list[subprocess.Popen[bytes]] = []
         self._pids: dict[str, int] = {}
@@ -134,7 +134,8 @@ class Cluster:
             f"NodeName={name} NodeHostname={name} NodeAddr=127.0.0.1 Port={7000 + number} CPUs=1\n"
             for number, name in enumerate(NODES)
         ]
-        words = {"folder": self.folder, "resume_timeout": RESUME_TIMEOUT}
+        options = "\n".join(f"{key}={value}" for key, value in self.options.items())
+        words = {"folder": self.folder, "options": options}
         (etc / "slurm.conf").write_text(
             _CONF.format(**words).replace("Partition", "".join(lines) + "Partition", 1)
         )
@@ -226,16 +227,22 @@ class Cluster:
     def wait(self, states: dict[str, str]) -> None:
         end = time.monotonic() + PATIENCE
         while {name: state for name, state in self.states().items() if name in states} != states:
-            assert time.monotonic() < end, (states, self.states())
+            assert time.monotonic() < end, (states, self.told())
             time.sleep(0.1)
 
     def ended(self, number: str) -> str:
         """State of a job at its end."""
         end = time.monotonic() + PATIENCE
         while (state := self.job(number, "JobState")) in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING"):
-            assert time.monotonic() < end, (number, state, self.states())
+            assert time.monotonic() < end, (number, state, self.told())
             time.sleep(0.1)
         return state
+
+    def told(self) -> str:
+        """What Slurm says of its nodes, in one line, as reports of a failure are cut."""
+        reasons = {name: (state, self.reason(name)) for name, state in self.states().items()}
+        log = (self.folder / "ctl/log").read_text().splitlines()
+        return f"{reasons}: {' | '.join(line for line in log[-40:] if 'auth_p_get_host' not in line)}"
 
     def _show(self, *words: str) -> str:
         return self.inside("ctl", "scontrol", "--oneliner", "show", *words)

@@ -19,7 +19,6 @@ from ansible_collections.mlnode.tuning.tests.system import namespaces
 from ansible_collections.mlnode.tuning.tests.system.slurm_cluster import (
     NODES,
     PATIENCE,
-    RESUME_TIMEOUT,
     Cluster,
     Watch,
     unpacked,
@@ -78,10 +77,11 @@ def usr(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.fixture
-def cluster(tmp_path: pathlib.Path, usr: pathlib.Path) -> Iterator[Cluster]:
-    """A new one, as slurmctld is slow to ask a node again that was out of service."""
+def cluster(tmp_path: pathlib.Path, usr: pathlib.Path, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A new one, as slurmctld is slow to ask a node again that was out of service. Options of it come from
+    `parametrize`."""
     (tmp_path / "slurm").mkdir()
-    made = Cluster(tmp_path / "slurm", usr)
+    made = Cluster(tmp_path / "slurm", usr, getattr(request, "param", {}))
     try:
         made.start()
         yield made
@@ -118,9 +118,8 @@ def test_one_node_after_the_other_reboots_and_no_job_ends(tmp_path: pathlib.Path
 
     with Watch(cluster) as watch:
         code, output = play.play()
+    assert (code, failed(output)) == (0, set()), f"{cluster.told()}\n{output}"
     states = [cluster.ended(job) for job in jobs]
-
-    assert (code, failed(output)) == (0, set()), output
     assert {name: cluster.boots(name) - before[name] for name in NODES} == dict.fromkeys(NODES, 1)
     assert states == ["COMPLETED"] * len(jobs)
     assert {cluster.job(job, "Restarts") for job in jobs} == {"0"}
@@ -159,6 +158,7 @@ def test_a_drain_of_others_stays_and_a_missing_parameter_fails(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("cluster", [{"ReturnToService": 1, "ResumeTimeout": 10}], indirect=True)
 def test_nodes_that_do_not_reboot_are_named_and_none_stays_drained(
     tmp_path: pathlib.Path, cluster: Cluster
 ) -> None:
@@ -167,7 +167,7 @@ def test_nodes_that_do_not_reboot_are_named_and_none_stays_drained(
     job = cluster.submit("sleep 600", "--nodelist=n2")
     cluster.wait({"n1": "IDLE+DRAIN", "n2": "ALLOCATED"})
     cluster.set("n3", "boots", "ignored")
-    seconds = RESUME_TIMEOUT + 8
+    seconds = cluster.options["ResumeTimeout"] + 8
     play = site(tmp_path, cluster, node_reboot_at_once=0, node_reboot_timeout=seconds)
 
     code, output = play.play("--check")

@@ -45,10 +45,9 @@ class Way(NamedTuple):
         """With -w, ping sends every -i seconds until the one answer (-c), an ICMP error or the deadline."""
         return self._command(size, "-c", "1", "-i", f"{self.timeout:g}", "-w", str(self.seconds))
 
-    def burst(self, size: int, number: int, every: float) -> list[str]:
-        """Command for so many requests at this interval in seconds. SIGINT ends it with statistics
-        (ping(8))."""
-        most = number * every + 2 * self.timeout
+    def burst(self, size: int, number: int, every: float, most: float) -> list[str]:
+        """Command for so many requests at this interval in seconds. After `most` seconds, SIGINT ends it with
+        statistics (ping(8))."""
         guard = ["timeout", "--signal=INT", f"--kill-after={_GRACE}", f"{most:.2f}"]
         return [*guard, *self._command(size, "-q", "-c", str(number), "-i", f"{every:g}", "-W", "1")]
 
@@ -85,10 +84,13 @@ class Echoes(NamedTuple):
     lost: int
 
 
-def count(host: Host, way: Way, size: int, number: int, every: float) -> Echoes:
-    """Send a burst of requests. Raises HostError if nothing can be sent."""
-    command = way.burst(size, number, every)
-    done = host.run(command, number * every + 2 * way.timeout + 2 * _GRACE)
+def count(host: Host, way: Way, size: int, number: int, every: float, seconds: float = 0.0) -> Echoes:
+    """Send a burst of requests. Raises HostError if nothing can be sent.
+
+    seconds: for the burst, if they are more than it needs: ping may start late on a busy node.
+    """
+    most = max(seconds, number * every + 2 * way.timeout)
+    done = host.run(way.burst(size, number, every, most), most + 2 * _GRACE)
     statistics = _STATISTICS.search(done.out)
     if not statistics:
         raise _refused(done)

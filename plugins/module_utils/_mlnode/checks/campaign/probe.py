@@ -21,8 +21,8 @@ OF_NETWORK = (UNREACHABLE, TIMEOUT, NOTHING)
 #: probability of 99.9 %.
 _MOST, _EVERY = 25, 0.02
 
-#: Seconds to wait for an answer: a thousand round trips through a data hall. ping waits twice as long, in
-#: case it starts late.
+#: Seconds to wait for an answer: a thousand round trips through a data hall. ping waits at least twice as
+#: long, and for half of the time that is left: without its statistics of one size, there is no probe.
 _ANSWER = 0.3
 
 #: Fewer packets per size would only detect a size that never arrives
@@ -43,7 +43,7 @@ def losses_and_mtu(host: Host, here: str, there: str, seconds: float) -> dict[st
         mtu = path_mtu.route(host, Peer(there, "", here), there).mtu
         sizes = path_mtu.usual_sizes(way, mtu)
         with ThreadPoolExecutor(max_workers=len(sizes)) as pool:
-            counted = pool.map(lambda size: count(host, way, size, number, _EVERY), sizes)
+            counted = pool.map(lambda size: count(host, way, size, number, _EVERY, seconds / 2), sizes)
             return _summed(dict(zip(sizes, counted)), mtu)
     except HostError:
         return None

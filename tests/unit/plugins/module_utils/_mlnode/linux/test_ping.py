@@ -159,6 +159,23 @@ def test_what_a_burst_has_lost(
     assert " ".join(commands[0][4:]) == "ping -n -M do -q -c 100 -i 0.01 -W 1 -s 8972 -- 10.9.0.2"
 
 
+@pytest.mark.parametrize(("seconds", "most"), [(0.4, "3.00"), (5.0, "5.00")])
+def test_a_burst_takes_the_time_that_is_left(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, seconds: float, most: str
+) -> None:
+    machine = PathMachine(str(tmp_path))
+    ended: list[str] = []
+
+    def run(command: list[str], _seconds: float) -> Finished:
+        ended.append(command[3])
+        return Finished(0, BURST.format(sent=100, received=100), "")
+
+    monkeypatch.setattr(machine, "run", run)
+
+    count(machine, FOUR, 9000, 100, 0.01, seconds)
+    assert ended == [most]
+
+
 def test_a_burst_that_cannot_be_sent(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = PathMachine(str(tmp_path))
     monkeypatch.setattr(

@@ -136,6 +136,9 @@ Known = Callable[[str], "bool | None"]
 _MOST_VARIABLES = 200
 #: NCCL, the strictest reader, cuts a line there (src/misc/param.cc: setEnvFile)
 _MOST_VALUE = 1024
+#: A program that sets its title writes it over its arguments and its environment, and zeros behind it
+#: (setproctitle of Python: SPT_NOENV; vLLM, SGLang and Ray use it)
+_OVERWRITTEN = "the program has written its title over it; SPT_NOENV=1 keeps it from that, if it is in Python"
 
 
 def environment(host: Host, process: JobProcess, known: Known) -> Work:
@@ -146,6 +149,8 @@ def environment(host: Host, process: JobProcess, known: Known) -> Work:
         with _of(host, process):
             content, whole = host.beginning(path, _MOST_ENVIRONMENT, _SECONDS)
         entries = content.split(b"\0")
+        if b"" in entries[:-1]:  # execve(2) puts one variable behind the other
+            return [{}, _OVERWRITTEN]
         variables: dict[str, str | None] = {}
         many = False
         for entry in entries if whole else entries[:-1]:

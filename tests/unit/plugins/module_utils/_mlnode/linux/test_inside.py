@@ -47,6 +47,13 @@ def test_only_known_names_are_taken_and_the_first_counts(node: Machine) -> None:
     assert environment(node, content) == ({"RANK": "3", "A": "\x1b[2J\n\udcff", "HIDDEN": None}, "")
 
 
+@pytest.mark.parametrize("content", [b"\0" * 123, b"RANK=7\0\0\0\0", b"ker_TP0\0\0\0RANK=3"])
+def test_a_title_over_the_environment_is_not_taken_for_it(node: Machine, content: bytes) -> None:
+    variables, unknown = environment(node, content)
+    assert not variables
+    assert unknown.startswith("the program has written its title over it")
+
+
 def test_a_value_is_cut(node: Machine) -> None:
     assert len(environment(node, b"A=" + b"x" * 5000).variables["A"] or "") == 1025
 

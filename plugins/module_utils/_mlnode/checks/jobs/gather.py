@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import islice
 from typing import Iterable, Iterator, Sequence, Tuple
 
@@ -35,11 +36,12 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     groups = [*by_key.values()]
     firsts = [group[0] for group in groups]
     paths = sysctls.paths(node)
+    known = partial(ranks.known, declared=nccl.declared(node))
     elsewhere = {_nets(process): process for process in firsts if {*_differing(process, here)} & _NETS}
     # One list for one child: a fork is the longest part of the look at one job.
     parts = (
         [inside.network(node.host, process, paths) for process in elsewhere.values()],
-        [inside.environment(node.host, process, ranks.known) for process in processes],
+        [inside.environment(node.host, process, known) for process in processes],
         [inside.storage(node.host, process, shared_memory.PATH) for process in firsts],
         [inside.files(node.host, process, [inside.PASSWD]) for process in firsts],
         [inside.devices(node.host, process) for process in firsts],

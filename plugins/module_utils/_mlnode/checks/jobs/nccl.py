@@ -78,16 +78,17 @@ def agreed(process: Process, confs: Mapping[str, Value]) -> Mapping[str, Value]:
     return {**confs, own[-1]: Value(unreadable=words)}
 
 
-def taken(place: Place, process: Process) -> dict[str, _Taken]:
-    """Variables of NCCL in force in a process."""
+def taken(place: Place, process: Process, wants: Mapping[str, str]) -> dict[str, _Taken]:
+    """Variables of NCCL in force in a process. wants: the declared ones."""
     variables = process.environment.variables
     variables_taken = {
         name: _Taken(value, _ENVIRONMENT) for name, value in variables.items() if _is_nccl(name)
     }
     for path, content in place.confs.items():
         for line in file.parse(content.text or "").lines:
-            if _is_nccl(line.name) and ranks.known(line.name) is not None:
-                value = line.value[: values.LONGEST] if ranks.known(line.name) else None
+            shown = ranks.known(line.name, wants) if _is_nccl(line.name) else None
+            if shown is not None:
+                value = line.value[: values.LONGEST] if shown else None
                 variables_taken.setdefault(line.name, _Taken(value, printable(f"{path}:{line.number}")))
     return variables_taken
 
@@ -100,7 +101,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     wants = declared(node)
     groups: dict[tuple[tuple[str, _Taken], ...], list[Process]] = {}
     for process in place.processes:
-        variables = taken(place, process)
+        variables = taken(place, process, wants)
         _keep(place, process, variables)
         groups.setdefault(tuple(sorted(variables.items())), []).append(process)
     for path, content in place.confs.items():
@@ -186,9 +187,11 @@ def _compared(
         return subject.unknown(f"{name} is not known: {printable(unread)}")
     if used is None:
         return subject.made(Verdict.FAIL, f"{name} is not set", advice=remedy.nccl_file(place))
-    if used.value is not None and _same(name, used.value, want):
+    if used.value is None:
+        return subject.unknown(f"{name} is set, and its value is not read, as it may be a secret")
+    if _same(name, used.value, want):
         return None
-    evidence = f"{name}={printable(used.value or '')} from {used.where}"
+    evidence = f"{name}={printable(used.value)} from {used.where}"
     if used.of_job:
         advice = f"remove {name} from the job's environment, unless it was set on purpose"
         return subject.made(Verdict.WARN, evidence, advice=advice)

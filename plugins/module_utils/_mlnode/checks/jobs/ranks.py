@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Mapping
+from typing import Container, Mapping
 
 from ...knobs.nccl import environment, names
 from ...model import accelerators, values
@@ -45,20 +45,21 @@ _OF_JOB = ("MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_NUM_NODES")
 _NAMES = frozenset((*chain(*_LAUNCHERS), *_LOCAL_WORLD, *_OTHERS)) - {""}
 #: Libraries of communication and threads: UCX, libfabric, OpenMP, OpenMPI's own, GLOO, TORCH_NCCL
 _PREFIXED = regex(r"(?:UCX|FI|OMP|GLOO|TORCH_NCCL|TORCH_DISTRIBUTED)_[A-Z0-9_]{1,63}\Z")
-_OF_NCCL = ("NCCL_", "OFI_NCCL_", "SHARP_COLL_")
+_OF_NCCL = ("NCCL_", "RCCL_", "OFI_NCCL_", "SHARP_COLL_")
 #: Parts of the name of a secret
 _SECRET = regex(r"(?:PSK|KEY|SECRET|TOKEN|PASSWORD|PASSWD|CREDENTIAL)")
 #: Differ between ranks by design
 _PER_RANK = frozenset(("NCCL_HOSTID", "NCCL_PARAM_DUMP_ALL"))
 
 
-def known(name: str) -> bool | None:
+def known(name: str, declared: Container[str] = ()) -> bool | None:
     """True for a variable whose value may be read; False if only its name may be, because the value may be a
-    secret; None for any other."""
+    secret; None for any other. declared: names of NCCL with a value that a declaration shows anyway."""
     if name in _NAMES or name in _OF_JOB:
         return True
     if name.startswith(_OF_NCCL) and environment.is_name(name):
-        return (name in names.KNOWN or name in names.UNFIT) and not _SECRET.search(name)
+        is_listed = name in names.KNOWN or name in names.UNFIT or name in declared
+        return is_listed and not _SECRET.search(name)
     return True if _PREFIXED.match(name) and not _SECRET.search(name) else None
 
 

@@ -335,6 +335,32 @@ def test_unknown_names_and_misread_values_are_findings(node: Machine) -> None:
     ]
 
 
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_declared_name_that_is_not_listed_is_compared(node: Machine, in_file: bool) -> None:
+    lines = ["NCCL_MY_PLUGIN=x", "OFI_NCCL_PROTOCOL=RDMA", "RCCL_MSCCL_ENABLE=0"]
+    wants = dict(line.split("=") for line in lines)
+    declare(node, nccl={"variables": wants, "allow": ["unknown"]})
+    files = {"/etc/nccl.conf": "\n".join(lines)}
+    process(
+        node,
+        20,
+        "python",
+        "/dev/nvidia0",
+        environment=[] if in_file else lines,
+        files=files if in_file else {},
+    )
+    assert [row[1:] for row in of(look(node), "job_nccl")] == [("pass", "as declared", ", ".join(wants))]
+
+
+def test_a_declared_value_that_may_be_a_secret_is_not_compared(node: Machine) -> None:
+    declare(node, nccl={"variables": {"NCCL_MY_KEY": "secret1"}, "allow": ["unknown"]})
+    process(node, 20, "python", "/dev/nvidia0", environment=["NCCL_MY_KEY=secret2"])
+    jobs = look(node)
+    ((_target, verdict, _expected, found),) = of(jobs, "job_nccl")
+    assert (verdict, found[:22]) == ("unknown", "NCCL_MY_KEY is set, an")
+    assert "secret2" not in json.dumps(jobs.document())
+
+
 def test_no_secret_and_no_foreign_variable_is_kept(node: Machine) -> None:
     secrets = (
         "NCCL_PSK=secret1", "AWS_SECRET_ACCESS_KEY=secret2", "UCX_TOKEN=secret3", "HF_TOKEN=secret4",

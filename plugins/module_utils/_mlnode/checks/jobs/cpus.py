@@ -37,20 +37,22 @@ class _Bound(NamedTuple):
 
 
 def checks(place: Place, node: Node) -> Iterator[Check]:
-    quotas: list[Quota] | None = None
+    quotas: list[Quota] = []
     try:
         known = cgroup_files.line(node.host, place.first.pid, "cpu")
         quotas = cgroup_files.quotas(node.host, known)
+        hidden = known.hidden
         yield _quota(place, node, known, quotas)
     except HostError as error:
         if node.has_ended(place.first):
             return
-        place.lost((_LIMIT,), str(error))
-        yield _subject(place, QUOTA, Severity.HIGH).unknown(str(error))
+        hidden = str(error)
+        place.lost((_LIMIT,), hidden)
+        yield _subject(place, QUOTA, Severity.HIGH).unknown(hidden)
     within = yield from _cpuset(place, node)
     bound = yield from _bound(place, node)
     if bound:
-        yield from _count(place, node.topology, bound, quotas)
+        yield from _count(place, node.topology, bound, quotas, hidden)
         yield from _by_topology(place, node, bound, within)
 
 
@@ -178,12 +180,13 @@ def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
 
 
 def _count(
-    place: Place, topology: Topology, bound: Sequence[_Bound], quotas: Sequence[Quota] | None
+    place: Place, topology: Topology, bound: Sequence[_Bound], quotas: Sequence[Quota], hidden: str
 ) -> Iterator[Check]:
+    """hidden: why a lower quota may count; empty if these are all."""
     by_cpus: dict[tuple[int, ...], list[Process]] = {}
     for process, allowed in bound:
         by_cpus.setdefault(allowed, []).append(process)
-    quota = min((quota.cpus for quota in quotas or ()), default=None)
+    quota = min((quota.cpus for quota in quotas), default=None)
     for cpus, processes in by_cpus.items():
         subject = _subject(place, COUNT)
         target = place.target(processes)
@@ -198,6 +201,8 @@ def _count(
             yield subject.unknown(f"{words}; its environment: {printable(unread)}", target=target)
         elif not threads:
             yield subject.skip(f"{words}; OMP_NUM_THREADS is not set", target=target)
+        elif threads * sharing <= usable and hidden:
+            yield subject.unknown(f"{words}, or fewer CPUs: its quota is not known: {hidden}", target=target)
         elif threads * sharing <= usable:
             yield subject.judged(True, words, expected="a CPU for each thread", target=target)
         else:

@@ -77,6 +77,21 @@ def test_a_quota_that_cannot_be_read_is_unknown(trainer: Machine) -> None:
     assert "cpu quota" not in jobs.places[0].values
 
 
+@pytest.mark.parametrize(("threads", "verdict"), [(4, Verdict.UNKNOWN), (5, Verdict.SKIP)])
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_cpus_below_a_quota_that_is_not_known_are_not_enough(
+    trainer: Machine, is_hidden: bool, threads: int, verdict: Verdict
+) -> None:
+    if is_hidden:
+        control_groups.hide(trainer)
+    process(
+        trainer, 20, "python", "/dev/nvidia0", cgroup=SCOPE, cpus="0-3",
+        environment=[f"OMP_NUM_THREADS={threads}"],
+    )  # fmt: skip
+    trainer.unreadable = {} if is_hidden else {f"{folder('/system.slice')}/cpu.max": errno.EACCES}
+    assert named(look(trainer), "job_cpu_count").verdict is verdict
+
+
 def test_a_counter_that_cannot_be_read_is_unknown(trainer: Machine) -> None:
     process(trainer, 20, "python", "/dev/nvidia0", cgroup=SCOPE)
     control_groups.group(trainer, SCOPE, {"cpu.max": "200000 100000"})

@@ -187,7 +187,7 @@ def test_groups_above_that_are_hidden_may_limit(node: Machine) -> None:
     limits = {"cpu quota", "memory limit", "memory high", "memory swap limit", "hugetlb 2MB limit"}
     assert unknown(jobs) == limits
     checks = {"job_cpu_quota", "job_memory_limit", "job_memory_high", "job_memory_swap", "job_hugetlb"}
-    assert doubts(jobs) == checks
+    assert doubts(jobs) == {*checks, "job_cpu_count"}
 
 
 def test_an_unread_environment_is_not_an_empty_one(node: Machine) -> None:

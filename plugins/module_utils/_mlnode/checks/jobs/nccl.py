@@ -14,7 +14,7 @@ from typing import Iterator, Mapping, Sequence
 
 from ...engine.kind import Context, Facts
 from ...knobs.nccl import environment, file, lint, names, reading, schema, values
-from ...knobs.nccl.jobs import Assigned
+from ...knobs.nccl.jobs import Assigned, lost
 from ...knobs.nccl.kind import UNSET, kind
 from ...knobs.nccl.parse import name_of
 from ...linux import inside
@@ -219,6 +219,8 @@ def _lint(
         Assigned(name, used.value if used.value is not None else "", used.where, "", True)
         for name, used in variables.items()
     ]
+    for path, content in place.confs.items():
+        lines += lost(printable(path), content.text or "")
     subject = place.subject(
         VALUES, target=target, source=f"/proc/{processes[0].pid}/environ and {place.conf}",
         severity=Severity.MEDIUM, reason=_REASON, reference=_REFERENCE,

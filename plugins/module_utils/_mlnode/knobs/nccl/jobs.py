@@ -191,16 +191,21 @@ def _conf(
 
 def _lines(path: str, text: str, certain: bool, why: str) -> Iterator[Assigned]:
     seen: set[str] = set()
-    for number, row in enumerate(text.split("\n"), 1):
-        meant = _MEANT.match(row)
-        if meant and not environment.is_name(row.partition("=")[0]):
-            yield Assigned(meant.group(1).upper(), None, f"{path}:{number}", row.strip(), certain, LOST)
+    yield from lost(path, text, certain)
     for line in file.parse(text).lines:
         if environment.is_name(line.name):
             behind = _BEHIND if line.name in seen else why
             where = f"{path}:{line.number}"
             yield Assigned(line.name, line.value, where, line.value, certain, behind)
             seen.add(line.name)
+
+
+def lost(path: str, text: str, certain: bool = True) -> Iterator[Assigned]:
+    """Lines of NCCL's file that it does not read, although they are meant to set a variable."""
+    for number, row in enumerate(text.split("\n"), 1):
+        meant = _MEANT.match(row)
+        if meant and not environment.is_name(row.partition("=")[0]):
+            yield Assigned(meant.group(1).upper(), None, f"{path}:{number}", row.strip(), certain, LOST)
 
 
 def _in_force(lines: Sequence[Assigned]) -> list[Assigned]:

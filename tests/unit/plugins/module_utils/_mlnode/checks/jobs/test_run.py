@@ -335,6 +335,14 @@ def test_unknown_names_and_misread_values_are_findings(node: Machine) -> None:
     ]
 
 
+@pytest.mark.parametrize("line", ["export NCCL_P2P_LEVEL=NVL", " NCCL_P2P_LEVEL=NVL", "NCCL_P2P_LEVEL: NVL"])
+def test_a_line_that_nccl_does_not_read_is_a_finding(node: Machine, line: str) -> None:
+    process(node, 20, "python", "/dev/nvidia0", files={"/etc/nccl.conf": f"# mine\n{line}\n"})
+    (check,) = (check for check in look(node).checks if check.name == "job_nccl_values")
+    assert (str(check.verdict), check.source) == ("fail", "/etc/nccl.conf:2"), check
+    assert check.found.startswith("NCCL_P2P_LEVEL: ")
+
+
 @pytest.mark.parametrize("in_file", [False, True])
 def test_a_declared_name_that_is_not_listed_is_compared(node: Machine, in_file: bool) -> None:
     lines = ["NCCL_MY_PLUGIN=x", "OFI_NCCL_PROTOCOL=RDMA", "RCCL_MSCCL_ENABLE=0"]

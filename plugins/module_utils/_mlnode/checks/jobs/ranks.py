@@ -78,6 +78,7 @@ def rank(variables: Mapping[str, str | None]) -> Rank:
 
 
 _NOTHING = Rank(None, None, None)
+_GREATEST = 2**31 - 1
 
 
 def _rank(variables: Mapping[str, str | None], names_of: tuple[str, ...]) -> Rank:
@@ -86,7 +87,14 @@ def _rank(variables: Mapping[str, str | None], names_of: tuple[str, ...]) -> Ran
     step = values.number(variables.get(_STEP))
     if names_of == _SLURM and (step is None or step >= _SPECIAL_STEPS):
         return _NOTHING
-    return Rank(*(values.number(variables.get(name)) for name in names_of))
+    return Rank(*(_number(variables.get(name)) for name in names_of))
+
+
+def _number(text: str | None) -> int | None:
+    """Launchers count in int (MPI_Comm_rank(3)). A job may write anything there, and the answer of its node
+    holds no greater number."""
+    number = values.number(text)
+    return None if number is None or number > _GREATEST else number
 
 
 def local_ranks(variables: Mapping[str, str | None]) -> int | None:
@@ -95,5 +103,5 @@ def local_ranks(variables: Mapping[str, str | None]) -> int | None:
 
 
 def _first(variables: Mapping[str, str | None], names_of: tuple[str, ...]) -> int | None:
-    numbers = (values.number(variables.get(name)) for name in names_of)
+    numbers = (_number(variables.get(name)) for name in names_of)
     return next((number for number in numbers if number is not None), None)

@@ -17,6 +17,7 @@ from mlnode.checks.jobs import ranks
         ("PMIX_RANK=3 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=1 SLURM_STEP_ID=0", (3, 8, 1)),
         ("PMI_RANK=3 PMI_SIZE=8 SLURM_PROCID=3 SLURM_NTASKS=8 SLURM_LOCALID=1 SLURM_STEP_ID=0", (3, 8, 1)),
         ("LOCAL_RANK=2", (None, None, 2)),
+        ("RANK=2147483647 WORLD_SIZE=2147483648 LOCAL_RANK=99999999999999999999", (2147483647, None, None)),
         ("HOME=/root", (None, None, None)),
     ],
 )

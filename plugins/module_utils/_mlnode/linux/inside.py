@@ -208,12 +208,12 @@ def files(host: Host, process: JobProcess, paths: Sequence[str]) -> Work:
     return work
 
 
-def _file(mounts: Sequence[Mount], root: int, path: str) -> Value:
+def _file(mounts: Sequence[Mount], root: int, path: str, most: int = MOST_FILE) -> Value:
     if not path.startswith("/"):
         return Value(unreadable=f"{path} is relative to the folder of the process, which may have changed")
     try:
         _touchable(mounts, path)
-        return Value(text=namespaces.read(root, path, MOST_FILE).decode("utf-8", "surrogateescape"))
+        return Value(text=namespaces.read(root, path, most).decode("utf-8", "surrogateescape"))
     except HostError as error:
         if error.absent:
             return Value(absent=f"{path} does not exist there")
@@ -309,6 +309,28 @@ _NO_MOUNT = "its root is a folder inside a file system (chroot), so its mounts a
 # -- the home folder -----------------------------------------------------------------------
 
 PASSWD = "/etc/passwd"
+#: Tens of thousands of users, of sites that copy it to all nodes
+_MOST_PASSWD = 4 << 20
+
+
+def account_home(host: Host, process: JobProcess) -> Work:
+    """Work: home folder of the account of a process, by the /etc/passwd that it sees."""
+
+    def work() -> object:
+        as_user = namespaces.as_user(process.ids) if host.live else nullcontext()
+        with _seen(host, process) as (mounts, root), as_user:
+            passwd = _file(mounts, root, PASSWD, _MOST_PASSWD)
+            user = inner_user(host, process)
+        if passwd.text is None:
+            return list(passwd)
+        folder = None if user is None else home(passwd.text, user)
+        return list(Value(absent=f"{PASSWD} does not have its user") if folder is None else Value(folder))
+
+    return work
+
+
+def account_home_of(answer: Answer) -> Value:
+    return Value(unreadable=answer.unknown) if answer.unknown else Value(*answer.value)
 
 
 def inner_user(host: Host, process: JobProcess) -> int | None:

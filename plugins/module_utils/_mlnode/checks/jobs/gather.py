@@ -43,16 +43,14 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
         [inside.network(node.host, process, paths) for process in elsewhere.values()],
         [inside.environment(node.host, process, known) for process in processes],
         [inside.storage(node.host, process, shared_memory.PATH) for process in firsts],
-        [inside.files(node.host, process, [inside.PASSWD]) for process in firsts],
+        [inside.account_home(node.host, process) for process in firsts],
         [inside.devices(node.host, process) for process in firsts],
     )
     answers = iter(inside.ask(node.host, [work for part in parts for work in part]))
-    of_networks, of_environments, stores, passwords, devices = (
-        [*islice(answers, len(part))] for part in parts
-    )
+    of_networks, of_environments, stores, homes, devices = ([*islice(answers, len(part))] for part in parts)
     _note_ended(node, zip(elsewhere.values(), of_networks))
     _note_ended(node, zip(processes, of_environments))
-    for of_firsts in (stores, passwords, devices):
+    for of_firsts in (stores, homes, devices):
         _note_ended(node, zip(firsts, of_firsts))
     own = inside.network_here(node.host, paths)
     networks = {key: inside.network_of(answer, paths) for key, answer in zip(elsewhere, of_networks)}
@@ -60,7 +58,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     pods = _pods(node, firsts)
     sharers = Counter(_files(process) for process in processes if process.devices)
     made = []
-    for group, store, answer, files in zip(groups, stores, passwords, devices):
+    for group, store, answer, files in zip(groups, stores, homes, devices):
         through = elsewhere.get(_nets(group[0]))
         if not any(process and process.pid in node.ended for process in (through, *group)):
             own_defaults = defaults.declared(node.declarations, group[0].job, node.unclear)
@@ -75,7 +73,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
                 defaults=own_defaults,
                 older=bool(own_defaults.topics) and defaults.is_newer(node.host, node.declarations, group[0]),
             )
-            made.append((place, inside.files_of(answer, [inside.PASSWD])[0]))
+            made.append((place, inside.account_home_of(answer)))
     return _with_confs(node, made)
 
 
@@ -119,29 +117,25 @@ def _differing(process: JobProcess, here: Sequence[str]) -> tuple[str, ...]:
 
 def _with_confs(node: Node, made: Sequence[tuple[Place, Value]]) -> list[Place]:
     """The places with the files of NCCL. A place whose processes name different files is divided. made: each
-    place with its /etc/passwd."""
-    divided: list[tuple[Place, list[str]]] = []
-    for place, passwd in made:
-        divided += _divided(node, place, passwd)
-    works = [inside.files(node.host, place.first, paths) for place, paths in divided]
+    place with the home folder of its account."""
+    divided = [(*part, home) for place, home in made for part in _divided(node, place, home)]
+    works = [inside.files(node.host, place.first, paths) for place, paths, _home in divided]
     answers = inside.ask(node.host, works)
-    _note_ended(node, ((place.first, answer) for (place, _paths), answer in zip(divided, answers)))
-    read = (dict(zip(paths, inside.files_of(answer, paths))) for (_, paths), answer in zip(divided, answers))
+    _note_ended(node, ((place.first, answer) for (place, _, _), answer in zip(divided, answers)))
+    read = (
+        dict(zip(paths, inside.files_of(answer, paths))) for (_, paths, _), answer in zip(divided, answers)
+    )
     return [
-        replace(place, confs=nccl.agreed(place.processes[0], confs))
-        for (place, _paths), confs in zip(divided, read)
+        replace(place, confs=nccl.agreed(place.processes[0], home, confs))
+        for (place, _paths, home), confs in zip(divided, read)
     ]
 
 
-def _divided(node: Node, place: Place, passwd: Value) -> Iterator[tuple[Place, list[str]]]:
-    try:
-        user = inside.inner_user(node.host, place.first)
-    except HostError:  # the process has ended
-        user = None
+def _divided(node: Node, place: Place, home: Value) -> Iterator[tuple[Place, list[str]]]:
     conf = nccl_file.path_of(node.host)
     by_paths: dict[tuple[tuple[str, ...], bool], list[Process]] = {}
     for process in place.processes:
-        key = tuple(nccl.conf_paths(process, passwd, user, conf)), process.variable("HOME") is None
+        key = tuple(nccl.conf_paths(process, home, conf)), process.variable("HOME") is None
         by_paths.setdefault(key, []).append(process)
     for (paths, _homeless), processes in by_paths.items():
         yield replace(place, processes=tuple(processes), values={}, unknown={}), [*paths]

@@ -17,7 +17,6 @@ from ...knobs.nccl import environment, file, lint, names, reading, schema, value
 from ...knobs.nccl.jobs import Assigned, lost
 from ...knobs.nccl.kind import UNSET, kind
 from ...knobs.nccl.parse import name_of
-from ...linux import inside
 from ...model.errors import HostError, MlnodeError, listed, printable
 from ...model.record import NamedTuple
 from ...model.setting import Severity, Value
@@ -53,21 +52,22 @@ class _Taken(NamedTuple):
 _ENVIRONMENT = "its environment"
 
 
-def conf_paths(process: Process, passwd: Value, user: int | None, conf: str) -> list[str]:
-    """Files that any NCCL reads in this process, in its order. user: id inside the process's user namespace.
-    conf: file for all users."""
+def conf_paths(process: Process, home: Value, conf: str) -> list[str]:
+    """Files that any NCCL reads in this process, in its order. home: folder of its account. conf: file for
+    all users."""
     chosen = process.variable(CONF_FILE)
     if chosen:
         return [chosen, conf]
-    home = inside.home(passwd.text, user) if passwd.text is not None and user is not None else None
-    folders = [folder for folder in (home, process.variable("HOME")) if folder is not None]
+    folders = [folder for folder in (home.text, process.variable("HOME")) if folder is not None]
     return [*dict.fromkeys(f"{folder.rstrip('/')}/{file.home_name(conf)}" for folder in folders), conf]
 
 
-def agreed(process: Process, confs: Mapping[str, Value]) -> Mapping[str, Value]:
+def agreed(process: Process, home: Value, confs: Mapping[str, Value]) -> Mapping[str, Value]:
     """The files in force, of those that conf_paths() names. If versions of NCCL differ in what they read in a
-    home folder, that is unreadable."""
+    home folder, or the one of its account is not known, that is unreadable."""
     *own, conf = confs
+    if home.unreadable is not None and not process.variable(CONF_FILE):
+        return {f"~/{file.home_name(conf)}": home, **confs}
     unread = process.environment.unknown or any(confs[path].unreadable is not None for path in own)
     if not own or process.variable(CONF_FILE) or unread:
         return confs

@@ -285,6 +285,30 @@ def test_a_file_that_only_some_jobs_read_is_unknown(
     assert [verdict for _t, verdict, _e, _f in of(jobs, "job_nccl")] == ["pass"]
 
 
+def _users(count: int) -> str:
+    return "".join(
+        f"user{at}:x:{at}:{at}:A user of the site:/home/user{at}:/bin/bash\n" for at in range(count)
+    )
+
+
+@pytest.mark.parametrize(
+    ("users", "environment", "verdict"),
+    [
+        (2000, [], "fail"),
+        (2000, ["NCCL_CONF_FILE=/etc/no.conf"], "pass"),
+        (100_000, [], "unknown"),
+        (100_000, ["NCCL_CONF_FILE=/etc/no.conf"], "pass"),
+        (100_000, ["NCCL_IB_TIMEOUT=22"], "pass"),
+    ],
+)
+def test_the_home_folder_of_an_account_is_known_or_unknown(
+    node: Machine, users: int, environment: list[str], verdict: str
+) -> None:
+    files = {**ETC, "/etc/passwd": _users(users), "/home/user0/.nccl.conf": "NCCL_IB_TIMEOUT=20\n"}
+    environment = environment or ["HOME=/home/user0"]
+    assert [its for _t, its, _e, _f in of(nccl(node, *environment, files=files), "job_nccl")] == [verdict]
+
+
 @pytest.mark.parametrize(("plugin", "verdict"), [("none", "pass"), ("", "pass"), ("site", "unknown")])
 def test_a_plugin_may_give_other_values(node: Machine, plugin: str, verdict: str) -> None:
     jobs = nccl(node, "NCCL_IB_TIMEOUT=22", f"NCCL_ENV_PLUGIN={plugin}")

@@ -23,7 +23,7 @@ _VFIO = regex(rf"/dev/(?:{jobs.VFIO})\Z", re.ASCII)
 #: The last PCI function on a path, or the only one in a file
 _PCI = regex(r"(?:.*/)?([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?:/[^:]+)?\Z", re.ASCII | re.IGNORECASE)
 _PCI_DEVICES = "/sys/bus/pci/devices"
-_NUMBERED = "/dev/nvidia"
+_NUMBERED, _RENDER = "/dev/nvidia", "/dev/dri/renderD"
 _NVIDIA = "/proc/driver/nvidia/gpus"
 _MINOR = regex(r"^Device Minor:\s*([0-9]{1,6})\s*$", re.MULTILINE | re.ASCII)
 #: The field of /proc/PID/stat after the name, which may contain any text (proc_pid_stat(5): 39, processor)
@@ -98,8 +98,10 @@ def address(host: Host, device: str) -> str | None:
 
 def name_on_node(path: str, number: str) -> str:
     """Path on the node of a device file that a container may have under another name. number: MAJOR:MINOR,
-    which no container changes: files of the pattern /dev/nvidiaN are named by the minor number."""
-    return f"{_NUMBERED}{number.partition(':')[2]}" if path.startswith(_NUMBERED) else path
+    which no container changes: these files are named by the minor number (drivers/gpu/drm/drm_sysfs.c:
+    drm_sysfs_minor_alloc)."""
+    minor = number.partition(":")[2]
+    return next((f"{stem}{minor}" for stem in (_NUMBERED, _RENDER) if path.startswith(stem)), path)
 
 
 def _function(host: Host, path: str) -> str | None:

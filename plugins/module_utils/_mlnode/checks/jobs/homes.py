@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
+from ...linux import ranks as rank_files
 from ...linux import uverbs
 from ...model.record import NamedTuple
 from ...topology import numa
 from ...topology.model import Topology
 from ..audit import ranks as rank_checks
 from .model import Node, Place
+
+_RDMA = "/dev/infiniband/"
 
 
 class Home(NamedTuple):
@@ -38,9 +41,22 @@ def by_process(place: Place, node: Node) -> Mapping[int, Home]:
 
 
 def _by_process(place: Place, node: Node) -> dict[int, Home]:
-    devices = {process.pid: process.about.devices for process in place.processes}
+    devices = {process.pid: _on_node(place, node, process.about.devices) for process in place.processes}
     gpus = rank_checks.gpus_of(node.host, node.topology, devices)
     return {pid: _home(node, gpus[pid], files) for pid, files in devices.items()}
+
+
+def _on_node(place: Place, node: Node, paths: Sequence[str]) -> list[str]:
+    """Names on the node of device files, which a runtime may give another name (docker run --device)."""
+    numbers = {} if isinstance(place.devices, str) else place.devices
+    return [_name(node, path, numbers[path]) if path in numbers else path for path in paths]
+
+
+def _name(node: Node, path: str, number: str) -> str:
+    if not path.startswith(_RDMA):
+        return rank_files.name_on_node(path, number)
+    names = (f"{_RDMA}{file.name}" for file in uverbs.every(node.host) if file.number == number)
+    return next(names, path)
 
 
 def _home(node: Node, gpus: Sequence[str], files: Sequence[str]) -> Home:
@@ -49,7 +65,7 @@ def _home(node: Node, gpus: Sequence[str], files: Sequence[str]) -> Home:
         near = [nic for binding in topology.bindings if binding.gpu in gpus for nic in binding.nics]
         at = [gpu.node for gpu in topology.gpus if gpu.address in gpus]
         return Home(tuple(gpus), tuple(dict.fromkeys(near)), _nodes(topology, at))
-    names = {file.device for file in uverbs.every(node.host) if f"/dev/infiniband/{file.name}" in files}
+    names = {file.device for file in uverbs.every(node.host) if f"{_RDMA}{file.name}" in files}
     held = [device for device in topology.rdma if device.name in names]
     if len(held) != 1:  # NCCL opens all of them, which says nothing about the one it uses
         return Home((), (), ())

@@ -14,7 +14,7 @@ from mlnode.checks.model import Verdict
 from mlnode.host import namespaces
 from mlnode.linux.inside import Network
 
-from .looking import OWN_NET, SCOPE, look, named, refuse, see
+from .looking import FIRST, OWN_NET, SCOPE, SECOND, look, named, refuse, see
 
 MODE = "/sys/module/ib_core/parameters/netns_mode"
 UVERBS = {"infiniband/uverbs0": "231:192", "infiniband/uverbs1": "231:193"}
@@ -94,6 +94,28 @@ def test_a_gpu_with_several_files_is_one(node: Machine, monkeypatch: pytest.Monk
     # The runtime gave the second GPU the name of the first.
     see(monkeypatch, {"nvidia0": "195:1", "dri/renderD129": "226:129"})
     assert look(node).places[0].values["gpus visible"] == "1"
+
+
+@pytest.mark.parametrize(("own", "number", "cpus"), [("0", "195:1", "4-7"), ("1", "195:0", "0-3")])
+def test_a_device_with_another_name_is_next_to_its_own_cpus(
+    node: Machine, monkeypatch: pytest.MonkeyPatch, own: str, number: str, cpus: str
+) -> None:
+    see(monkeypatch, {f"nvidia{own}": number})
+    process(node, 20, "python", f"/dev/nvidia{own}", cgroup=SCOPE, namespaces={"mnt": 77}, cpus=cpus)
+    assert str(named(look(node), "job_cpu_node").verdict) == "pass"
+
+
+@pytest.mark.parametrize(("own", "number", "cpus"), [("128", "226:129", "4-7"), ("129", "226:128", "0-3")])
+def test_a_render_node_with_another_name_is_next_to_its_own_cpus(
+    node: Machine, monkeypatch: pytest.MonkeyPatch, own: str, number: str, cpus: str
+) -> None:
+    for minor, address in enumerate((FIRST, SECOND), 128):
+        node.link(f"/sys/class/drm/renderD{minor}", f"../../devices/pci0/{address}/drm/renderD{minor}")
+    see(monkeypatch, {f"dri/renderD{own}": number})
+    process(node, 20, "python", f"/dev/dri/renderD{own}", cgroup=SCOPE, namespaces={"mnt": 77}, cpus=cpus)
+    jobs = look(node)
+    assert str(named(jobs, "job_cpu_node").verdict) == "pass"
+    assert jobs.places[0].values["gpus visible"] == "1"
 
 
 def test_a_whole_device_is_a_gpu_only_if_it_is_an_accelerator(

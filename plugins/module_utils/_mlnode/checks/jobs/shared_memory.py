@@ -74,9 +74,12 @@ def _as_declared(place: Place, subject: Subject, storage: Storage, size: int, ev
 
 
 def _ranks(place: Place) -> int:
-    """Ranks that share it, by their launcher or by the processes here with a device."""
-    said = [ranks.local_ranks(process.environment.variables) or 0 for process in place.processes]
-    return max([*said, place.sharers, 1])
+    """Ranks of the node, by their launcher or by the processes here with a device. Launchers without their
+    number count them from 0, so there is one for each number below."""
+    variables = [process.environment.variables for process in place.processes]
+    said = [ranks.local_ranks(names) or 0 for names in variables]
+    counted = [number + 1 for number in (ranks.rank(names).local_rank for names in variables) if number]
+    return max([*(said if any(said) else counted), place.sharers, 1])
 
 
 def _words(storage: Storage) -> str:

@@ -46,8 +46,8 @@ _SYSTEM_USER = regex(r"[0-9]{1,3}\Z", re.ASCII)
 #: Folders of pods, by kubelet: NAMESPACE_NAME_UID
 POD_LOGS = "/var/log/pods"
 #: Namespaces that a cluster's users may not use: Kubernetes' own, and those in the guides of operators for
-#: GPUs (NVIDIA GPU Operator, with Helm and on OpenShift; AMD GPU Operator)
-_SYSTEM_PODS = ("kube-system", "gpu-operator", "nvidia-gpu-operator", "kube-amd-gpu")
+#: GPUs (NVIDIA GPU Operator, with Helm and on OpenShift; NVIDIA device plugin, with Helm; AMD GPU Operator)
+_SYSTEM_PODS = ("kube-system", "gpu-operator", "nvidia-gpu-operator", "nvidia-device-plugin", "kube-amd-gpu")
 
 STEP_NAME = "slurmstepd"
 #: The title that slurmstepd sets: [4711.0], [4711.batch], [4711.extern], and [4711] in old versions

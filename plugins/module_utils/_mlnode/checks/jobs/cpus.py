@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from typing import Generator, Iterator, Sequence
+from typing import Generator, Iterator, Mapping, Sequence
 
 from ...drivers.nic import vectors
-from ...linux import cgroup_files, irqs
+from ...linux import cgroup_files, irqs, job_status
 from ...linux.cgroup_files import Line, Quota
 from ...model import cpulist, values
 from ...model.errors import HostError, listed, printable
@@ -52,7 +52,7 @@ def checks(place: Place, node: Node) -> Iterator[Check]:
     within = yield from _cpuset(place, node)
     bound = yield from _bound(place, node)
     if bound:
-        yield from _count(place, node.topology, bound, quotas, hidden)
+        yield from _count(place, node, bound, quotas, hidden)
         yield from _by_topology(place, node, bound, within)
 
 
@@ -168,19 +168,16 @@ def _pause(node: Node) -> str:
 
 
 def _bound(place: Place, node: Node) -> Generator[Check, None, list[_Bound]]:
-    """Checks of unreadable processes. Returns the CPUs of the processes that still run. Without a cpuset, all
-    possible CPUs are allowed, also those that are offline, as with nosmt: these are left out."""
+    """Checks of unreadable processes. Returns the CPUs of the processes that still run."""
     known = yield from statuses.of_processes(place, node, _subject(place, COUNT), OF_PROCESS)
-    online = {*node.topology.cpus.online}
-    sets = {status.cpus for _process, status in known}
-    usable = {cpus: tuple(cpu for cpu in cpus if cpu in online) or cpus for cpus in sets}
-    for process, status in known:
-        process.values[_CPUS] = str(len(usable[status.cpus]))
-    return [_Bound(process, usable[status.cpus]) for process, status in known]
+    bound = [_Bound(process, _usable(node, status.cpus)) for process, status in known]
+    for process, cpus in bound:
+        process.values[_CPUS] = str(len(cpus))
+    return bound
 
 
 def _count(
-    place: Place, topology: Topology, bound: Sequence[_Bound], quotas: Sequence[Quota], hidden: str
+    place: Place, node: Node, bound: Sequence[_Bound], quotas: Sequence[Quota], hidden: str
 ) -> Iterator[Check]:
     """hidden: why a lower quota may count; empty if these are all."""
     by_cpus: dict[tuple[int, ...], list[Process]] = {}
@@ -191,8 +188,11 @@ def _count(
         subject = _subject(place, COUNT)
         target = place.target(processes)
         threads = max((_threads(process) or 0 for process in processes), default=0)
-        usable = len(cpus) if quota is None else min(len(cpus), quota)
-        sharing = _sharing(processes, _is_free(topology, cpus))
+        free = _is_free(node.topology, cpus)
+        # Its quota is for its own ranks; its CPUs are also for those of its job.
+        own = _sharing(processes, free), len(cpus) if quota is None else min(len(cpus), quota)
+        every = _peers(place, node).get(cpus, 1), len(cpus)
+        sharing, usable = max(own, every, key=lambda pair: pair[0] / max(pair[1], 1e-6))
         words = f"{usable:.4g} CPU{'s' if usable != 1 else ''}"
         words += f" for {sharing} ranks" if sharing > 1 else ""
         unread = next(filter(None, (process.environment.unknown for process in processes)), "")
@@ -209,6 +209,30 @@ def _count(
             least = int(usable) // sharing
             advice = f"set OMP_NUM_THREADS to {max(least, 1)}, or {remedy.cpus(place)}"
             yield subject.skip(f"{words}: fewer than threads", target=target, advice=advice)
+
+
+def _peers(place: Place, node: Node) -> Mapping[tuple[int, ...], int]:
+    """CPUs → ranks of the job that may run on them, the same for all places of the job."""
+    key = f"ranks on CPUs of the {len(place.peers)} processes with {place.peers[0].pid}"
+    return node.host.once(key, lambda: _ranks(place.peers, node))
+
+
+def _ranks(peers: Sequence[Process], node: Node) -> dict[tuple[int, ...], int]:
+    by_cpus: dict[tuple[int, ...], list[Process]] = {}
+    for peer in peers:
+        try:
+            allowed = job_status.read(node.host, peer.pid).cpus
+        except HostError:  # a finding of its own place
+            continue
+        by_cpus.setdefault(_usable(node, allowed), []).append(peer)
+    return {cpus: _sharing(some, _is_free(node.topology, cpus)) for cpus, some in by_cpus.items()}
+
+
+def _usable(node: Node, cpus: tuple[int, ...]) -> tuple[int, ...]:
+    """Without a cpuset, all possible CPUs are allowed, also those that are offline, as with nosmt: these are
+    left out."""
+    key = f"usable CPUs {cpus}"
+    return node.host.once(key, lambda: tuple(filter({*node.topology.cpus.online}.__contains__, cpus)) or cpus)
 
 
 def _threads(process: Process) -> int | None:

@@ -12,7 +12,7 @@ from typing import Iterable, Iterator, Sequence, Tuple
 from ...host.child import Answer
 from ...knobs.nccl import file as nccl_file
 from ...linux import inside, job_processes
-from ...linux.cgroup_names import POD
+from ...linux.cgroup_names import OTHER, POD
 from ...linux.inside import Storage
 from ...linux.job_processes import NAMESPACES, JobProcess
 from ...model.errors import HostError
@@ -74,7 +74,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
                 older=bool(own_defaults.topics) and defaults.is_newer(node.host, node.declarations, group[0]),
             )
             made.append((place, inside.account_home_of(answer)))
-    return _with_confs(node, made)
+    return _with_peers(_with_confs(node, made))
 
 
 def _note_ended(node: Node, asked: Iterable[tuple[JobProcess, Answer]]) -> None:
@@ -129,6 +129,22 @@ def _with_confs(node: Node, made: Sequence[tuple[Place, Value]]) -> list[Place]:
         replace(place, confs=nccl.agreed(place.processes[0], home, confs))
         for (place, _paths, home), confs in zip(divided, read)
     ]
+
+
+def _with_peers(places: Sequence[Place]) -> list[Place]:
+    """The places with the processes of their jobs: the tasks of a Slurm job have a control group each."""
+    together: dict[tuple[object, ...], list[Process]] = {}
+    keys = [_job_of(place, number) for number, place in enumerate(places)]
+    for key, place in zip(keys, places):
+        together.setdefault(key, []).extend(place.processes)
+    peers = {key: tuple(processes) for key, processes in together.items()}
+    return [replace(place, peers=peers[key]) for key, place in zip(keys, places)]
+
+
+def _job_of(place: Place, number: int) -> tuple[object, ...]:
+    """Processes outside of a job may be of several."""
+    job = place.first.job
+    return (job.kind, job.id, number if job.kind == OTHER else None)
 
 
 def _divided(node: Node, place: Place, home: Value) -> Iterator[tuple[Place, list[str]]]:

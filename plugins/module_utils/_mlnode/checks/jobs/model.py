@@ -64,8 +64,8 @@ class Place:
     root folder. pod: NAMESPACE/NAME of a pod, if the node knows it. confs: path of a file of NCCL → its
     content, the first in force first. devices: device file of its /dev → MAJOR:MINOR, or why they are not
     known. defaults: declared for new containers of its runtime. older: its first process was started before
-    the files of these defaults were last changed. values, unknown: for a comparison with other
-    places of the job, or why there is no value.
+    the files of these defaults were last changed. peers: all processes of its job, or its own if it has none.
+    values, unknown: for a comparison with other places of the job, or why there is no value.
     """
 
     processes: tuple[Process, ...]
@@ -78,6 +78,7 @@ class Place:
     devices: Mapping[str, str] | str = field(default_factory=dict)
     defaults: Defaults = Defaults()
     older: bool = False
+    peers: tuple[Process, ...] = ()
     values: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
 

@@ -92,6 +92,24 @@ def test_cpus_below_a_quota_that_is_not_known_are_not_enough(
     assert named(look(trainer), "job_cpu_count").verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("threads", "cpus", "found"),
+    [
+        (4, ("0-3", "0-3"), "4 CPUs for 2 ranks, OMP_NUM_THREADS 4: fewer than threads"),
+        (2, ("0-3", "0-3"), "4 CPUs for 2 ranks, OMP_NUM_THREADS 2"),
+        (4, ("0-3", "4-7"), "4 CPUs, OMP_NUM_THREADS 4"),
+    ],
+)
+def test_tasks_of_a_job_share_cpus(trainer: Machine, threads: int, cpus: tuple[str, str], found: str) -> None:
+    for rank, own in enumerate(cpus):
+        process(
+            trainer, 20 + rank, "python", f"/dev/nvidia{rank}", cpus=own,
+            cgroup=f"/system.slice/slurmstepd.scope/job_5/step_0/user/task_{rank}",
+            environment=[f"OMP_NUM_THREADS={threads}", f"LOCAL_RANK={rank}"],
+        )  # fmt: skip
+    assert {check.found for check in look(trainer).checks if check.name == "job_cpu_count"} == {found}
+
+
 def test_a_counter_that_cannot_be_read_is_unknown(trainer: Machine) -> None:
     process(trainer, 20, "python", "/dev/nvidia0", cgroup=SCOPE)
     control_groups.group(trainer, SCOPE, {"cpu.max": "200000 100000"})

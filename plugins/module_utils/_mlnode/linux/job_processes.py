@@ -171,8 +171,10 @@ def _is_below(paths: Sequence[str], path: str) -> bool:
 
 
 def _is_container(job: Job, word: str) -> bool:
-    """word: the beginning of an id, or a name, which LXC and nspawn have alone."""
-    return job.container.startswith(word) or (job.kind == cgroup_names.CONTAINER and job.id == word)
+    """word: the beginning of an id, or a name, which LXC and nspawn have alone. A short name, such as a1, may
+    begin the id of another container."""
+    is_begin = _HEX.match(word) is not None and job.container.startswith(word)
+    return is_begin or (job.kind == cgroup_names.CONTAINER and job.id == word)
 
 
 #: Kinds of groups that tasks of Slurm may be in if Slurm makes no groups

@@ -108,6 +108,8 @@ def test_processes_are_chosen_by_their_groups(node: Machine) -> None:
         assert {*seen.met} == {
             (field, str(word)) for field, words in choice._asdict().items() for word in words
         }
+    short = job_processes.chosen(node, Choice(containers=(CONTAINER[:3],)))
+    assert not short.processes, "it may be the name of another container"
 
 
 def test_containers_with_names_alone_are_chosen_by_them(node: Machine) -> None:

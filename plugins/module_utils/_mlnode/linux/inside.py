@@ -10,6 +10,7 @@ fills its environment, and ends at any moment.
 from __future__ import annotations
 
 import errno
+import json
 import re
 from contextlib import contextmanager, nullcontext
 from typing import Callable, Iterator, Mapping, Sequence
@@ -132,8 +133,9 @@ class Environment(NamedTuple):
 
 #: For a name: None to leave the variable out, False for the name alone, True for the value as well
 Known = Callable[[str], "bool | None"]
-#: NCCL has 320 names, and no job sets them all
-_MOST_VARIABLES = 200
+#: Characters of all variables of one look, as JSON: a quarter of the answer that a controller takes, as each
+#: value may be repeated in findings. Nobody's process has more than a 64th of them: 64 KiB.
+_MOST_VARIABLES, _PART = 1 << 22, 64
 #: NCCL, the strictest reader, cuts a line there (src/misc/param.cc: setEnvFile)
 _MOST_VALUE = 1024
 #: A program that sets its title writes it over its arguments and its environment, and zeros behind it
@@ -141,8 +143,14 @@ _MOST_VALUE = 1024
 _OVERWRITTEN = "the program has written its title over it; SPT_NOENV=1 keeps it from that, if it is in Python"
 
 
-def environment(host: Host, process: JobProcess, known: Known) -> Work:
-    """Work: the environment that a process was started with. A name counts at its first place (getenv(3))."""
+def environments(host: Host, processes: Sequence[JobProcess], known: Known) -> list[Work]:
+    """Works: the environments that processes were started with. A name counts at its first place (getenv(3)).
+    So many variables are taken that all of them fit into an answer."""
+    most = _MOST_VARIABLES // max(_PART, len(processes))
+    return [_environment(host, process, known, most) for process in processes]
+
+
+def _environment(host: Host, process: JobProcess, known: Known, most: int) -> Work:
 
     def work() -> object:
         path = f"/proc/{process.pid}/environ"
@@ -152,20 +160,19 @@ def environment(host: Host, process: JobProcess, known: Known) -> Work:
         if b"" in entries[:-1]:  # execve(2) puts one variable behind the other
             return [{}, _OVERWRITTEN]
         variables: dict[str, str | None] = {}
-        many = False
+        size = 0
         for entry in entries if whole else entries[:-1]:
             name, equals, value = entry.partition(b"=")
             word = name.decode("ascii", "replace") if equals and len(name) < 80 else ""
             shown = known(word) if word and word not in variables else None
             if shown is None:
                 continue
-            if len(variables) == _MOST_VARIABLES:
-                many = True
-                break
-            text = value[: _MOST_VALUE + 1].decode("utf-8", "surrogateescape")
-            variables[word] = text if shown else None
-        why = "" if whole else f"only {_MOST_ENVIRONMENT} bytes were read"
-        return [variables, f"only {_MOST_VARIABLES} variables were taken" if many else why]
+            text = value[: _MOST_VALUE + 1].decode("utf-8", "surrogateescape") if shown else None
+            size += len(json.dumps({word: text}))
+            if size > most:
+                return [variables, f"its known variables have more than {most} characters"]
+            variables[word] = text
+        return [variables, "" if whole else f"only {_MOST_ENVIRONMENT} bytes were read"]
 
     return work
 

@@ -41,7 +41,7 @@ def places(node: Node, processes: Sequence[JobProcess]) -> list[Place]:
     # One list for one child: a fork is the longest part of the look at one job.
     parts = (
         [inside.network(node.host, process, paths) for process in elsewhere.values()],
-        [inside.environment(node.host, process, known) for process in processes],
+        inside.environments(node.host, processes, known),
         [inside.storage(node.host, process, shared_memory.PATH) for process in firsts],
         [inside.account_home(node.host, process) for process in firsts],
         [inside.devices(node.host, process) for process in firsts],

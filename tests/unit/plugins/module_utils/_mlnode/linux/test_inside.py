@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import pathlib
 
@@ -15,6 +16,7 @@ from ansible_collections.mlnode.tuning.tests.unit.machine import Machine
 from mlnode.linux import inside, job_processes
 from mlnode.linux.inside import Environment
 from mlnode.linux.job_processes import Choice, JobProcess
+from mlnode.model import strict_json
 from mlnode.model.setting import Value
 
 
@@ -33,7 +35,7 @@ def known(name: str) -> bool | None:
 
 def environment(node: Machine, content: bytes) -> Environment:
     process(node, 20, "python", environment=content)
-    (answer,) = inside.ask(node, [inside.environment(node, read(node), known)])
+    (answer,) = inside.ask(node, inside.environments(node, [read(node)], known))
     return inside.environment_of(answer)
 
 
@@ -73,18 +75,32 @@ def test_a_known_name_at_the_end_of_a_part_is_not_taken(node: Machine) -> None:
 
 
 def test_too_many_variables_are_cut(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inside, "_MOST_VARIABLES", 1)
-    assert environment(node, b"RANK=3\0A=1") == ({"RANK": "3"}, "only 1 variables were taken")
+    monkeypatch.setattr(inside, "_MOST_VARIABLES", 20 * 64)
+    words = "its known variables have more than 20 characters"
+    assert environment(node, b"RANK=3\0A=1") == ({"RANK": "3"}, words)
+
+
+def test_all_variables_of_all_processes_fit_into_an_answer(node: Machine) -> None:
+    """Characters that JSON writes as six, in the environments of one user's 300 processes"""
+    content = b"\0".join(b"UCX_%d=" % number + b"\xff" * 2000 for number in range(30))
+    for pid in range(20, 320):
+        process(node, pid, "python", environment=content)
+    processes = job_processes.chosen(node, Choice(tuple(range(20, 320)))).processes
+    answers = inside.ask(node, inside.environments(node, processes, lambda _name: True))
+    found = [inside.environment_of(answer) for answer in answers]
+    assert len(found) == 300
+    assert all(one.variables and one.unknown for one in found)
+    assert len(json.dumps([one.variables for one in found])) < 4 * strict_json.MOST / 3
 
 
 def test_a_process_that_ended_is_gone(node: Machine) -> None:
     process(node, 20, "python")
     old = read(node)
     process(node, 20, "other", started=9000)
-    (answer,) = inside.ask(node, [inside.environment(node, old, known)])
+    (answer,) = inside.ask(node, inside.environments(node, [old], known))
     assert inside.is_gone(answer)
     node.unreadable = {"/proc/20/environ": errno.EACCES}
-    (answer,) = inside.ask(node, [inside.environment(node, read(node), known)])
+    (answer,) = inside.ask(node, inside.environments(node, [read(node)], known))
     assert not inside.is_gone(answer)
     assert inside.environment_of(answer).unknown.startswith("cannot read /proc/20/environ: EACCES")
 
@@ -99,7 +115,7 @@ def test_errors_of_a_process_count_only_while_it_runs(node: Machine, number: int
     paths = ("environ", "mountinfo")
     node.unreadable = {f"/proc/20/{name}": number for name in paths} if number else {}
     works = (
-        inside.environment(node, running, known),
+        *inside.environments(node, [running], known),
         inside.files(node, running, ["/etc/nccl.conf"]),
         inside.storage(node, running, "/dev/shm"),
         inside.devices(node, running),

@@ -37,15 +37,16 @@ _POD_SLICE = regex(
     rf"(?:/(cri-containerd|crio|docker)-({_ID})(?:\.scope)?(?=/|\Z))?(?:/|\Z)",
     re.ASCII,
 )
-#: One of containerd and the kubelet has systemd's driver, the other cgroupfs: SLICE:PREFIX:ID becomes a name
+#: One of containerd and the kubelet has systemd's driver, the other cgroupfs: SLICE:PREFIX:ID becomes a name.
+#: k3s and RKE2 start their own containerd.
 _POD_NAME = regex(
-    rf"{_SLICES}(?:/containerd\.service)?/(?:[^/:]+-)?kubepods(?:-[a-z]+)?-pod({_UID})\.slice:"
+    rf"{_SLICES}(?:/(?:containerd|k3s(?:-agent)?|rke2-(?:server|agent))\.service)?/(?:[^/:]+-)?kubepods(?:-[a-z]+)?-pod({_UID})\.slice:"
     rf"(cri-containerd):({_ID})(?:/|\Z)",
     re.ASCII,
 )
-#: kubelet with the driver cgroupfs
+#: kubelet with the driver cgroupfs, maybe below a slice (--cgroup-root)
 _POD_FOLDER = regex(
-    rf"/kubepods(?:/(?:burstable|besteffort|guaranteed))?/pod({_UID})(?:/(crio-)?({_ID}))?(?:/|\Z)", re.ASCII
+    rf"{_SLICES}/kubepods(?:/(?:burstable|besteffort|guaranteed))?/pod({_UID})(?:/(crio-)?({_ID}))?(?:/|\Z)", re.ASCII
 )
 #: A runtime's scope in slices; nerdctl is containerd's own client
 _SCOPE = regex(rf"{_SLICES}/(libpod|docker|nerdctl|crio|cri-containerd)-({_ID})\.scope(?:/|\Z)", re.ASCII)

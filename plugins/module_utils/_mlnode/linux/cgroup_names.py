@@ -46,7 +46,8 @@ _POD_NAME = regex(
 )
 #: kubelet with the driver cgroupfs, maybe below a slice (--cgroup-root)
 _POD_FOLDER = regex(
-    rf"{_SLICES}/kubepods(?:/(?:burstable|besteffort|guaranteed))?/pod({_UID})(?:/(crio-)?({_ID}))?(?:/|\Z)", re.ASCII
+    rf"{_SLICES}/kubepods(?:/(?:burstable|besteffort|guaranteed))?/pod({_UID})(?:/(crio-)?({_ID}))?(?:/|\Z)",
+    re.ASCII,
 )
 #: A runtime's scope in slices; nerdctl is containerd's own client
 _SCOPE = regex(rf"{_SLICES}/(libpod|docker|nerdctl|crio|cri-containerd)-({_ID})\.scope(?:/|\Z)", re.ASCII)

@@ -140,7 +140,12 @@ _MOST_VARIABLES, _PART = 1 << 22, 64
 _MOST_VALUE = 1024
 #: A program that sets its title writes it over its arguments and its environment, and zeros behind it
 #: (setproctitle of Python: SPT_NOENV; vLLM, SGLang and Ray use it)
-_OVERWRITTEN = "the program has written its title over it; SPT_NOENV=1 keeps it from that, if it is in Python"
+OVERWRITTEN = "the program has written its title over it; SPT_NOENV=1 keeps it from that, if it is in Python"
+
+
+def is_overwritten(entries: Sequence[bytes]) -> bool:
+    """entries: of an environ file, between its zeros. execve(2) puts one variable behind the other."""
+    return b"" in entries[:-1]
 
 
 def environments(host: Host, processes: Sequence[JobProcess], known: Known) -> list[Work]:
@@ -157,8 +162,8 @@ def _environment(host: Host, process: JobProcess, known: Known, most: int) -> Wo
         with _of(host, process):
             content, whole = host.beginning(path, _MOST_ENVIRONMENT, _SECONDS)
         entries = content.split(b"\0")
-        if b"" in entries[:-1]:  # execve(2) puts one variable behind the other
-            return [{}, _OVERWRITTEN]
+        if is_overwritten(entries):
+            return [{}, OVERWRITTEN]
         variables: dict[str, str | None] = {}
         size = 0
         for entry in entries if whole else entries[:-1]:

@@ -15,8 +15,8 @@ import re
 from typing import Iterator, Sequence
 
 from ...host.host import Host
+from ...linux import inside, ranks
 from ...linux import jobs as processes
-from ...linux import ranks
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from . import environment, file
@@ -145,8 +145,12 @@ def _environment(host: Host, path: str, problems: list[str]) -> Iterator[tuple[s
         if not processes.is_gone(error):
             problems.append(str(error))
         return
-    for entry in content.decode("utf-8", "surrogateescape").split("\0"):
-        name, equals, value = entry.partition("=")
+    entries = content.split(b"\0")
+    if inside.is_overwritten(entries):
+        problems.append(f"cannot read {path}: {inside.OVERWRITTEN}")
+        return
+    for entry in entries:
+        name, equals, value = entry.decode("utf-8", "surrogateescape").partition("=")
         if equals and environment.is_name(name) and name != _SECRET:
             yield name, value
 

@@ -50,6 +50,15 @@ def test_what_a_shell_or_a_service_sets_is_certain_for_no_job(machine: Machine) 
     assert (csh.name, csh.value) == ("NCCL_NET_PLUGIN", None)
 
 
+def test_an_environment_under_a_title_is_a_problem(machine: Machine) -> None:
+    machine.put("/proc/self/environ", "NCCL_NET=IB\0\0\0")
+    found = nccl.in_force(machine)
+
+    assert not found.variables
+    [problem] = found.problems
+    assert problem.startswith("cannot read /proc/self/environ: the program has written its title over it")
+
+
 def test_the_file_of_pam_env_has_a_syntax_of_its_own(machine: Machine) -> None:
     machine.put(
         "/etc/security/pam_env.conf", "#NCCL_NET DEFAULT=IB\nNCCL_ALGO DEFAULT=Ring\nPATH DEFAULT=/x\n"

@@ -58,6 +58,18 @@ def _trend(curve: Callable[[int], float]) -> Callable[[random.Random, float], It
     return lambda chance, size: (curve(number) + chance.gauss(0, size) for number in itertools.count())
 
 
+def _wave(period: float) -> Callable[[random.Random, float], Iterator[float]]:
+    """A timer of the node, which comes back. The phases of two runs meet it at other times."""
+
+    def phases(chance: random.Random, size: float) -> Iterator[float]:
+        begin = chance.uniform(0, period)
+        for number in itertools.count():
+            wave = math.sin(2 * math.pi * (begin + number) / period)
+            yield 3 * size * wave + chance.gauss(0, size)
+
+    return phases
+
+
 def _drawn(draw: Callable[[random.Random], float]) -> Callable[[random.Random, float], Iterator[float]]:
     return lambda chance, size: (size * draw(chance) for _number in itertools.count())
 
@@ -90,6 +102,7 @@ WORLDS: dict[str, Callable[[random.Random, float], Iterator[float]]] = {
     "warming up": _trend(lambda number: -0.1 * math.exp(-number / 3)),
     "slow wave": _trend(lambda number: 0.03 * math.sin(2 * math.pi * number / 24)),
     "drift of nodes": _drifting,
+    **{f"wave of {period:g} phases": _wave(period) for period in (2.3, 3, 3.2, 4, 5.3, 6, 8)},
 }
 
 #: The same noise of all phases, and none, for each number of pairs; and the other worlds
@@ -105,7 +118,7 @@ EFFECTS = (0.0, 0.01, -0.05)
 def run(cell: Cell, effect: float, seed: int) -> Effect:
     chance = random.Random(f"{cell}{effect}{seed}")
     noise, fleet = WORLDS[cell.world](chance, cell.common), Fleet({}, {}, {}, chance)
-    states = interval.order(cell.blocks)
+    states = interval.order(cell.blocks, str(seed))
     pairs: dict[str, list[float]] = {str(pair): [] for pair in range(cell.pairs)}
     for state, shared in zip(states, noise):
         part = math.exp(max(-50.0, min(shared, 50.0))) * (1 + effect * (state == "B"))

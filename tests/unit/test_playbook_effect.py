@@ -172,7 +172,9 @@ def test_it_ends_as_soon_as_more_blocks_would_change_nothing(
     [result] = document["results"]
     assert result["verdict"] == ("helps" if declared > 90 else "no difference")
     assert result["effect"]["blocks"] <= blocks
-    assert document["effect"]["order"] == interval.order(result["effect"]["blocks"])
+    blocks = document["effect"]["blocks_planned"]
+    order = interval.order(blocks, document["effect"]["id"])
+    assert document["effect"]["order"] == order[: interval.BLOCK * result["effect"]["blocks"]]
     assert states(tmp_path, "abcd") == {"declared"}
 
 

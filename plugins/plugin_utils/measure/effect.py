@@ -61,7 +61,7 @@ class Effect:
         ends = given["effect_precision"] is not None or given["effect_budget"]
         blocks = given["effect_blocks"]
         self._blocks: int = (_MANY_BLOCKS if ends else _BLOCKS) if blocks is None else blocks
-        self._sequence: Sequence[str] = interval.order(max(0, self._blocks))
+        self._sequence: Sequence[str] = interval.order(max(0, self._blocks), name)
         self._plan: dict[str, Any] = {"rounds": 0, "slots": {}, "nodes": {}, "round_seconds": 0}
         self._phases: list[dict[str, Any]] = []
         self._repeated: list[int] = []

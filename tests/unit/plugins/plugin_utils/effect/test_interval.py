@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import pytest
 from ansible_collections.mlnode.tuning.plugins.plugin_utils.effect import interval
@@ -26,29 +27,31 @@ def of(pairs: Mapping[str, Sequence[float | None]], most: int = 0) -> Effect | N
     return interval.estimate(pairs, interval.order(blocks), most or blocks)
 
 
-def test_blocks_are_mirrored() -> None:
-    assert interval.order(6) == "ABBABAABBAABABBAABBABAAB"
-    assert interval.order(9)[32:] == "ABBA"
+@pytest.mark.parametrize("blocks", [0, 1, 2, 3, 6, 24])
+def test_the_form_of_each_block_is_drawn(blocks: int) -> None:
+    orders = {interval.order(blocks, str(seed)) for seed in range(200)}
+
+    assert all(re.fullmatch("(?:ABBA(?:ABBA|BAAB)*)?", states) for states in orders)
+    assert {len(states) for states in orders} == {4 * blocks}
+    assert len(orders) == {0: 1, 1: 1, 2: 2, 3: 3, 6: 24, 24: 200}[blocks]
 
 
-#: Number of a phase → ln of what it does to all measurements in it
-TRENDS: dict[str, tuple[int, Callable[[int], float]]] = {
-    "straight": (1, lambda number: 0.1 * number),
-    "bent": (2, lambda number: 0.01 * number**2 - 0.1 * number),
-    "bent twice": (4, lambda number: 0.001 * number**3 - 0.02 * number**2),
-}
-
-
-@pytest.mark.parametrize("trend", TRENDS)
-def test_a_trend_cancels(trend: str) -> None:
-    """After this many blocks, and after each multiple of them."""
-    blocks, curve = TRENDS[trend]
-    for count in {max(4, blocks), 8}:
+def test_a_straight_trend_cancels() -> None:
+    for count in (4, 8):
         steady = series([math.log(1.03)] * count)
-        found = of({"a": [value * math.exp(curve(number)) for number, value in enumerate(steady)]})
+        found = of({"a": [value * math.exp(0.1 * number) for number, value in enumerate(steady)]})
 
         assert found is not None
         assert found.value == pytest.approx(0.03)
+
+
+def test_noise_of_the_period_of_a_block_is_no_effect() -> None:
+    found = [
+        interval.estimate({"a": [10.01, 10.02, 10.015, 10.005] * 3}, interval.order(3, str(seed)), 3)
+        for seed in range(50)
+    ]
+
+    assert [effect for effect in found if effect is None or effect.is_certain] == []
 
 
 def test_the_interval_is_that_of_the_t_distribution() -> None:
@@ -196,11 +199,11 @@ def test_several_metrics_share_the_error_rate() -> None:
 
 def test_equal_blocks_of_scattering_phases_are_not_certain() -> None:
     """Each B has one of two levels, as often as the other: all blocks differ by half of a level."""
-    states = interval.order(3)
+    states = "ABBABAABBAAB"
     values = [10.123, 10.123, 11.234, 10.123, 11.234, 10.123, 10.123, 10.123, 10.123, 10.123, 10.123, 11.234]
     assert [states[number] for number, value in enumerate(values) if value > 11] == ["B", "B", "B"]
 
-    found = of({"a": values})
+    found = interval.estimate({"a": values}, states, 3)
 
     assert found is not None
     gap = math.log(11.234 / 10.123)

@@ -54,12 +54,18 @@ _BEGIN = re.compile(
 _LONGEST = 40
 _OF_NUMBER = "0123456789.,_:'\u2019\u00a0\u202feE+-\u2212"
 
-#: Unit after a number: letters that touch it, and after a space known units only: 980 MB/s, 1.1 GB/s
-_UNIT = re.compile(
-    r"[^\W\d_]+|%|[ \t\u00a0\u202f](?:"
-    r"(?:[fpnu\u00b5\u03bcmkKMGTPE]i?|milli|micro|nano|[kK]ilo|[mM]ega|[gG]iga|[tT]era)?"
-    r"(?:s|secs?|seconds?|[bB](?:ytes?|its?)?|Hz|FLOPS?)|mins?|minutes?|h|hours?|[kKMGTP])(?![^\W_])"
+#: Known units: after a space, or in brackets, other words are none
+_KNOWN = (
+    r"(?:(?:[fpnu\u00b5\u03bcmkKMGTPE]i?|milli|micro|nano|[kK]ilo|[mM]ega|[gG]iga|[tT]era)?"
+    r"(?:s|secs?|seconds?|[bB](?:ytes?|its?|ps)?|Hz|FLOPS?|[fF]lops?|W)|mins?|minutes?|h|hrs?|hours?|days?"
+    r"|[kKMGT](?:[oO]ps|OPS|IOPS|iops|pps|reqs?|UPS|T(?=/s))|thousand|million|billion|[kKMGTP])(?![^\W_])"
 )
+
+#: Unit after a number: letters that touch it, and after a space known units only: 980 MB/s, 1.1 GB/s
+_UNIT = re.compile(rf"[^\W\d_]+|%|[ \t\u00a0\u202f]{{1,4}}{_KNOWN}|[ \t]*[(\[]{_KNOWN}")
+
+#: Unit in brackets before a number, as fio prints: lat (usec): min=4, avg=9.1. [W] may be the level of a log.
+_BRACKETS = re.compile(rf"[(\[](?![A-Zbk][)\]])({_KNOWN})(?:/s)?[)\]]")
 
 _STEP = re.compile(
     r"""\.(?P<name>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"\\]+)"\]|\[(?P<index>-?\d{1,9})\]|\[(?P<all>\*)\]"""
@@ -267,8 +273,10 @@ def _whole(match: re.Match[str], units: set[str]) -> str | None:
     rest = _REST.match(text, end) if match[1] and match.end() == end else None
     end = rest.end() if rest else end
     unit = _UNIT.match(text, end)
-    word = unit[0].strip() if unit else ""
-    units.add(word[:-1] if len(word) > 3 and word.endswith("s") else word)
+    line = text[text.rfind("\n", 0, begin) + 1 : begin]
+    words = [*_BRACKETS.findall(line), *([unit[0].strip(" \t\u00a0\u202f([")] if unit else ())]
+    # One second is as many seconds.
+    units.add(" ".join(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words))
     return f"{start[0] if start else ''}{text[begin:end]}"
 
 

@@ -129,6 +129,15 @@ UNITS = [
     ("t: 850.2 us\nt: 990 us", "t: 1.2 ms", "'ms' and 'us'"),
     ("t: 1.2 ms\nt: 850 \u00b5s", "t: 1 ms", "'ms' and '\\xb5s'"),
     ("t: 50%", "t: 0.5", "'' and '%'"),
+    ("t: 980 Mbps", "t: 1.2 Gbps", "'Gbp' and 'Mbp'"),
+    ("t: 980 Gflops", "t: 1.2 Tflops", "'Gflop' and 'Tflop'"),
+    ("t: 980 Kops/s", "t: 1.2 Mops/s", "'Kop' and 'Mop'"),
+    ("t: 980 thousand", "t: 1.2 million", "'million' and 'thousand'"),
+    ("t: 980  us", "t: 1.2  ms", "'ms' and 'us'"),
+    ("t: 980 (us)", "t: 1.2 (ms)", "'ms' and 'us'"),
+    # fio
+    ("lat (usec): min=44, at: 998.2", "lat (msec): min=1, at: 1.2", "'msec' and 'usec'"),
+    ("rate[MB/s] at: 980", "rate[GB/s] at: 1.2", "'GB' and 'MB'"),
 ]
 
 
@@ -148,7 +157,13 @@ def test_a_number_with_another_unit_is_another_metric(
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("t: 1 second", "t: 2 seconds"), ("t: 5 in a", "t: 5 for b"), ("t: 5,", "t: 5.")]
+    ("first", "second"),
+    [
+        ("t: 1 second", "t: 2 seconds"),
+        ("t: 5 in a", "t: 5 for b"),
+        ("t: 5,", "t: 5."),
+        ("[W] t: 5", "[I] t: 5"),
+    ],
 )
 def test_words_after_a_number_are_no_units(first: str, second: str) -> None:
     assert read({"regex": "t: ([0-9.]+)"}, first, second)["score"] > 0

@@ -54,6 +54,9 @@ _BEGIN = re.compile(
 _LONGEST = 40
 _OF_NUMBER = "0123456789.,_:'\u2019\u00a0\u202feE+-\u2212"
 
+#: Characters of a line before a number in which its unit may be
+_LINE = 200
+
 #: Known units: after a space, or in brackets, other words are none
 _KNOWN = (
     r"(?:(?:[fpnu\u00b5\u03bcmkKMGTPE]i?|milli|micro|nano|[kK]ilo|[mM]ega|[gG]iga|[tT]era)?"
@@ -66,6 +69,18 @@ _UNIT = re.compile(rf"[^\W\d_]+|%|[ \t\u00a0\u202f]{{1,4}}{_KNOWN}|[ \t]*[(\[]{_
 
 #: Unit in brackets before a number, as fio prints: lat (usec): min=4, avg=9.1. [W] may be the level of a log.
 _BRACKETS = re.compile(rf"[(\[](?![A-Zbk][)\]])({_KNOWN})(?:/s)?[)\]]")
+
+#: A duration in several units, the larger one first, as Go prints: 1m2.5s
+_TIMES = ("d|days?", "h|hrs?|hours?", "m|mins?|minutes?", "s|secs?|seconds?", "[mu\u00b5\u03bc]s")
+_AND = r"[ \t]?(?:,[ \t]|and[ \t])?"
+_DURATION = re.compile(
+    r"(?<![0-9.])0*[1-9][0-9]*[ \t]?(?:"
+    + "|".join(
+        rf"(?:{large})(?:{_AND}[0-9][0-9.]*[ \t]?(?:{'|'.join(_TIMES[at:])})(?![^\W\d_]))+"
+        for at, large in enumerate(_TIMES[:-1], 1)
+    )
+    + ")"
+)
 
 _STEP = re.compile(
     r"""\.(?P<name>[A-Za-z_][\w-]*)|\["(?P<quoted>[^"\\]+)"\]|\[(?P<index>-?\d{1,9})\]|\[(?P<all>\*)\]"""
@@ -272,12 +287,14 @@ def _whole(match: re.Match[str], units: set[str]) -> str | None:
     start = _BEGIN.search(before, first) if is_cut and match[1].lstrip(".")[:1].isdigit() else None
     rest = _REST.match(text, end) if match[1] and match.end() == end else None
     end = rest.end() if rest else end
+    durations = _DURATION.finditer(text, begin - len(before), end + _LONGEST)
+    whole = next((one[0] for one in durations if one.start() <= begin < one.end()), "")
     unit = _UNIT.match(text, end)
-    line = text[text.rfind("\n", 0, begin) + 1 : begin]
+    line = text[max(0, begin - _LINE) : begin].rpartition("\n")[2]
     words = [*_BRACKETS.findall(line), *([unit[0].strip(" \t\u00a0\u202f([")] if unit else ())]
     # One second is as many seconds.
     units.add(" ".join(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words))
-    return f"{start[0] if start else ''}{text[begin:end]}"
+    return whole or f"{start[0] if start else ''}{text[begin:end]}"
 
 
 def _number(text: str | None) -> Any:

@@ -46,6 +46,12 @@ PLACES: list[tuple[dict[str, Any], str, float]] = [
     ({"regex": r"rank \d+:([0-9.]+)"}, "rank 3:5.2", 5.2),
     ({"regex": r"gpu-(\d+)"}, "gpu-3", 3.0),
     ({"regex": r"from [0-9.]+-([0-9.]+)"}, "from 2-5 ms", 5.0),
+    ({"regex": r"m([0-9.]+)s$"}, "real\t0m59.8s", 59.8),
+    ({"regex": "t: ([0-9.]+)"}, "t: 5 s 100 requests", 5.0),
+    ({"regex": "t: ([0-9.]+)"}, "in 3 s, t: 5 ms", 5.0),
+    # Columns, as of wrk
+    ({"regex": "t +([0-9.]+)"}, "t   1.20s  300.00ms  2.10s", 1.2),
+    ({"regex": "t +([0-9.]+)"}, "t   1s  2s  3s", 1.0),
     ({"measure": "seconds"}, "", 1.5),
     # Plus 1, as success is 0 and an effect is a ratio
     ({"measure": "exit"}, "", 4.0),
@@ -90,6 +96,13 @@ UNFIT: list[tuple[dict[str, Any], str, str]] = [
     ({"regex": "([0-9]+) s"}, "1\u202f234 s", "expected a number above 0, got '1\\u202f234'"),
     ({"regex": "([0-9.]+) s"}, "t=-3.5 s", "expected a number above 0, got -3.5"),
     ({"regex": "([0-9.]+) s"}, "\u22123.5 s", "expected a number above 0, got '\\u22123.5'"),
+    # Durations of Go, and of time
+    ({"regex": "s: ([0-9.]+)"}, "s: 1m2.5s", "expected a number above 0, got '1m2.5s'"),
+    ({"regex": "s: ([0-9.]+)"}, "s: 1h0m2s", "expected a number above 0, got '1h0m2s'"),
+    ({"regex": "s: ([0-9.]+)"}, "s: 1 min 5.2 s", "expected a number above 0, got '1 min 5.2 s'"),
+    ({"regex": "s: ([0-9.]+)"}, "s: 2 hours, 5 minutes", "got '2 hours, 5 minutes'"),
+    ({"regex": "m([0-9.]+)s"}, "1h0m2s", "got '1h0m2s'"),
+    ({"regex": "([0-9.]+)s$"}, "real 1m0.2s", "expected a number above 0, got '1m0.2s'"),
     ({"json": "a"}, '{"b": 1}', 'expected "a" at $, got'),
     ({"json": "a[1]"}, '{"a": [1]}', "expected 1 at $.a, got"),
     ({"json": "a[*]"}, '{"a": 1}', "expected a list at $.a, got 1"),

@@ -101,7 +101,7 @@ def _read(host: Host, topology: Topology) -> Isolation:
     blind = blind or next((problem.what for problem in topology.problems if _hides(problem.path)), "")
     if blind:
         raise HostError("read", CPU_FOLDER, None, blind)
-    given = _given(host, topology, _words(content(host, CMDLINE)))
+    given = _without_nohz(host, _given(host, topology, _words(content(host, CMDLINE))))
     sets = cpusets.look(host)
     takings = [*_of_boot(host, topology, given, sets), *_of_cpusets(sets)]
     ignored = [*_ignored(host, given)]
@@ -135,6 +135,15 @@ def _given(host: Host, topology: Topology, words: Sequence[tuple[str, str]]) -> 
     present = topology.cpus.present
     last = max(topology.cpus.possible or present)
     return cpu_isolation.read(words, present, last, values.kernel_version(Facts(host).kernel_release()))
+
+
+def _without_nohz(host: Host, given: Given) -> Given:
+    """A running kernel without CONFIG_NO_HZ_FULL ignores all words with this flag (housekeeping_setup)."""
+    why = boot_isolation.lacking("nohz_full", host, Facts(host).kernel_release())
+    if not why:
+        return given
+    ignored = [(word.text, why) for word in given.words if NOHZ in word.flags]
+    return Given(tuple(word for word in given.words if NOHZ not in word.flags), (*given.ignored, *ignored))
 
 
 def _of_boot(host: Host, topology: Topology, given: Given, sets: Cpusets) -> Iterator[Taking]:

@@ -41,6 +41,7 @@ def large(folder: pathlib.Path) -> GpuMachine:
     for path, text in {
         **{f"{CPU}/{name}": "0-15" for name in ("online", "present", "possible")},
         f"{CPU}/isolated": "",
+        f"{CPU}/nohz_full": "  (null)",
         f"{NODES}/online": "0-1",
         f"{NODES}/node0/cpulist": "0-7",
         f"{NODES}/node1/cpulist": "8-15",
@@ -82,6 +83,18 @@ def test_verdicts(
     evidence = "\n".join(f"{check} {check.source}" for check in bad)
     assert [word for word in words if word not in evidence] == []
     assert all(check.advice for check in bad if check.verdict is not Verdict.UNKNOWN)
+
+
+@pytest.mark.parametrize("words", ["nohz_full=0-15", "isolcpus=nohz,domain,0-7"])
+def test_a_kernel_without_nohz_full_ignores_its_words(large: GpuMachine, words: str) -> None:
+    """drivers/base/cpu.c makes no file, and housekeeping_setup() in kernel/sched refuses the word."""
+    large.remove(f"{CPU}/nohz_full")
+    large.put("/proc/cmdline", f"{words}\n")
+
+    bad = [check for check in look(large) if check.verdict not in (Verdict.PASS, Verdict.SKIP)]
+
+    assert told(bad) == {"isolation": "warn"}
+    assert f"{words}: this kernel is built without CONFIG_NO_HZ_FULL" in str(bad[0])
 
 
 def grub(machine: GpuMachine, *lines: str) -> None:

@@ -235,18 +235,29 @@ def _positive(given: Any) -> float:
 
 def _document(output: str) -> Any:
     """The whole output, or its last line that is an object or a list: programs log before it."""
-    lines = [line for line in output.splitlines() if line.lstrip()[:1] in ("{", "[")]
+    given = [line for line in output.splitlines() if line.strip()]
+    lines = [line for line in given if line.lstrip()[:1] in ("{", "[")]
     problem = ""
     for text in (output, *lines[:-4:-1]):
         try:
-            return strict_json.loads(text, "the output")
+            document = strict_json.loads(text, "the output")
         except StoreError as error:
             problem = str(error)
+        else:
+            if text is output or not _is_part(given, text):
+                return document
+            problem = "expected JSON on one line, or as the whole output; got a part of a longer one"
         if text is not output and _OF_JSON.match(text):
             break  # It is cut off, or has NaN: the result is not one of an earlier line.
     if not lines:
         raise MetricError("expected JSON in the output, got none")
     raise MetricError(problem)
+
+
+def _is_part(lines: Sequence[str], text: str) -> bool:
+    """True for a line of a longer document, which the next line ends, as in util-linux: {"name": "sda"}, ]"""
+    at = len(lines) - 1 - lines[::-1].index(text)
+    return any(line.lstrip()[0] in "]}" for line in lines[at + 1 : at + 2])
 
 
 def _selected(node: Any, path: Sequence[str | int | None], place: str) -> Iterator[Any]:

@@ -88,6 +88,12 @@ UNFIT: list[tuple[dict[str, Any], str, str]] = [
     # The result after lines of progress
     ({"json": "a"}, '{"a": 1}\n{"a": NaN}\n', "NaN is not a number of JSON"),
     ({"json": "a"}, '{"a": 1}\n{"a": 1', "the output"),
+    # A line of a document over several lines, after a log
+    (
+        {"json": "a"},
+        'INFO\n{\n "a": 5,\n "runs": [\n  {"a": 7},\n  {"a": 8}\n ]\n}\n',
+        "a part of a longer one",
+    ),
     ({"json": "[0].a"}, '[{"a": 1}]\n[{"a": 1', "the output"),
     ({"regex": "s: ([0-9.]+)"}, "s: 50,404", "expected a number above 0, got '50,404'"),
     ({"regex": "([0-9.]+) s"}, "1,234.5 s", "expected a number above 0, got '1,234.5'"),

@@ -20,13 +20,13 @@ from ..limits import auto as limits_auto
 from ..limits import guards as limits_guards
 from ..limits import parse as limits_parse
 from ..limits.parse import LIMITS, UNLIMITED
-from ..sysctl import containers
+from ..sysctl import containers, of_module
 from ..sysctl import parse as sysctl_parse
 from . import parse as own
 from .parse import SHM_SIZE, SIZE, ULIMITS, Values
 from .runtime import amount_of, numbers_of
 from .schema import AUTO
-from .share import Share, share
+from .share import Share, settings_of, share
 
 
 class Resolved(NamedTuple):
@@ -107,6 +107,8 @@ def _sysctls(declared_values: Mapping[str, str], context: Context, note: str) ->
         for problem in ([] if key in lacking else [_problem(context, key, value)])
         if problem
     }
+    left = {key: value for key, value in declared_values.items() if key not in lacking and key not in refused}
+    refused.update(_ports(left))
     words = [f"a container of this kernel has no {', '.join(lacking)}"] if lacking else []
     words += [f"{key}: {problem}" for key, problem in refused.items()]
     if not words:
@@ -126,7 +128,44 @@ def _problem(context: Context, key: str, value: str) -> str:
         sysctl_values.require(key, value, like, release)
     except DeclarationError as error:
         return str(error)
-    return ""
+    return _algorithm(context, value) if key == _CONGESTION and context.runtime else ""
+
+
+_CONGESTION = "net.ipv4.tcp_congestion_control"
+_ALLOWED = "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+
+
+def _algorithm(context: Context, name: str) -> str:
+    """Why a container cannot have an algorithm. Only the node's network namespace takes a restricted one
+    (net/ipv4/tcp_cong.c: tcp_set_default_congestion_control()); the node's own one is not restricted."""
+    offered, _now, _at_boot, problem = of_module.offer(_CONGESTION, name, context)
+    allowed = values.tokens(context.host.value(_ALLOWED).text or "")
+    if problem or name not in offered or not allowed or name in allowed:
+        return problem
+    settings = [setting for item in declared.expected(context.host) for setting in settings_of(item)]
+    if any((setting.key, setting.want) == (_CONGESTION, name) for setting in settings):
+        return ""
+    return f"{name} is not in {_ALLOWED} ({', '.join(allowed)}), which is all that a container may have"
+
+
+_PORTS, _FIRST = "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start"
+#: Their values in a new namespace (net/ipv4/af_inet.c: inet_init_net())
+_FIRST_PORT, _FIRST_OPEN = 32768, 1024
+
+
+def _ports(given: Mapping[str, str]) -> dict[str, str]:
+    """Key → why a new namespace refuses its value. Each of the two keys must fit the other one at each write
+    (net/ipv4/sysctl_net_ipv4.c: ipv4_local_port_range(), ipv4_privileged_ports()), and runc writes them in
+    any order (libcontainer/standard_init_linux.go)."""
+    problems: dict[str, str] = {}
+    first = values.integers(given.get(_FIRST, "")) or [0]
+    if first[0] > _FIRST_PORT:
+        problems[_FIRST] = f"must be {_FIRST_PORT} or less in a container, the first of its {_PORTS}"
+    least = max([_FIRST_OPEN, *([] if problems else first)])
+    ports = values.integers(given.get(_PORTS, ""))
+    if ports and ports[0] < least:
+        problems[_PORTS] = f"must begin with {least} or more in a container, because of {_FIRST}"
+    return problems
 
 
 def _lacks(context: Context, key: str) -> bool:

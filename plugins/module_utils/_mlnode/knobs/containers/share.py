@@ -55,7 +55,7 @@ def share(
     explicit: dict[str, dict[str, str]] = {}
     size: int | None = None
     for declaration in declarations:
-        for setting in _sysctls(declaration):
+        for setting in settings_of(declaration):
             settings.setdefault(setting.key, setting)
         for name, text in _limits(declaration, runtime).items():
             ulimits.setdefault(name, text)
@@ -117,7 +117,8 @@ def _of_settings(settings: Iterable[Setting], release: str, devconf: str) -> Sha
     )
 
 
-def _sysctls(declaration: Declaration) -> list[Setting]:
+def settings_of(declaration: Declaration) -> list[Setting]:
+    """The sysctls of a declaration; none of a faulty area."""
     try:
         return sysctl_parse.parse(declaration.checked_spec("sysctl", sysctl_schema.OPTIONS), None)
     except MlnodeError:

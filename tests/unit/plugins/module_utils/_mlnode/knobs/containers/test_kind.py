@@ -408,6 +408,47 @@ def test_values_that_the_kernel_of_a_container_refuses(
     assert not machine.exists(PODMAN)
 
 
+@pytest.mark.parametrize(
+    ("values", "left", "said"),
+    [
+        ({"range": "512 65535"}, set(), "must begin with 1024 or more in a container"),
+        ({"range": "512 65535", "start": 0}, {"start"}, "must begin with 1024 or more in a container"),
+        ({"range": "2000 65535", "start": 3000}, {"start"}, "must begin with 3000 or more in a container"),
+        ({"range": "50000 60000", "start": 40000}, {"range"}, "must be 32768 or less in a container"),
+        ({"range": "1024 65535", "start": 80}, {"range", "start"}, ""),
+    ],
+)
+def test_ports_that_a_new_namespace_refuses(
+    tmp_path: pathlib.Path, values: dict[str, object], left: set[str], said: str
+) -> None:
+    names = {"range": "net.ipv4.ip_local_port_range", "start": "net.ipv4.ip_unprivileged_port_start"}
+    machine = Engines.made(tmp_path, "podman")
+    machine.put("/proc/sys/net/ipv4/ip_local_port_range", "512\t65535\n")
+    machine.put("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0\n")
+    spec = {names[name]: value for name, value in values.items()}
+    declare(machine, "sysctl", {"settings": spec})
+    row = apply(machine, sysctls="auto")["podman.sysctls"]
+    assert {name for name in names if names[name] in row.reading.want} == left
+    assert said in row.reading.note
+    if said:
+        with pytest.raises(DeclarationError, match=f"{said}.*no container would start with it"):
+            apply(machine, sysctls=spec)
+
+
+def test_a_congestion_control_that_only_the_node_may_have(tmp_path: pathlib.Path) -> None:
+    machine = Engines.made(tmp_path, "podman")
+    for name, text in {"": "bbr", "_allowed": "reno bbr", "_available": "reno bbr cubic"}.items():
+        word = f"tcp{name}_congestion_control"
+        machine.put(f"/proc/sys/net/ipv4/{word}", f"{text}\n")
+    key = "net.ipv4.tcp_congestion_control"
+    assert told(apply(machine, sysctls={key: "reno"})) == {"podman.sysctls": "changed"}
+    for value, said in {"cubic": r"cubic is not in .*\(reno, bbr\)", "new": "new is not offered"}.items():
+        with pytest.raises(DeclarationError, match=f"{said}.*no container would start with it"):
+            apply(machine, sysctls={key: value})
+    declare(machine, "sysctl", {"settings": {key: "cubic"}})
+    assert told(apply(machine, sysctls={key: "cubic"})) == {"podman.sysctls": "changed"}
+
+
 def test_podman_takes_no_equals_sign_in_a_value(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "podman", "crio")
     machine.put("/proc/sys/net/x", "a\n")

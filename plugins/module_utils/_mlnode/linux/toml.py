@@ -26,8 +26,15 @@ _LITERAL_LINES = regex(r"'''(?:\r?\n)?(.*?'{0,2})'''(?!')", re.DOTALL)
 _BASIC_LINES = regex(r'"""(?:\r?\n)?((?:[^"\\]|\\.|"(?!""))*"{0,2})"""(?!")', re.DOTALL)
 #: A date and a time may have a blank between them
 _SCALAR = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.Zz+-]+|[^\s,\[\]{}#='\"]+", re.ASCII)
-#: Beginning of a number, date, time or boolean
-_WORD = regex(r"true\Z|false\Z|[+-]?(?:inf\Z|nan\Z|[0-9])", re.ASCII)
+_DECIMAL, _TIME = r"(?:0|[1-9](?:_?[0-9])*)", r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?"
+#: A boolean, number, date or time
+_WORD = regex(
+    r"(?:true|false|[+-]?(?:inf|nan)"
+    r"|0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|0o[0-7](?:_?[0-7])*|0b[01](?:_?[01])*"
+    rf"|[+-]?{_DECIMAL}(?:\.[0-9](?:_?[0-9])*)?(?:[eE][+-]?[0-9](?:_?[0-9])*)?"
+    rf"|[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[Tt ]{_TIME}(?:[Zz]|[+-][0-9]{{2}}:[0-9]{{2}})?)?|{_TIME})\Z",
+    re.ASCII,
+)
 _CONTROL = regex(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _MARK = "\ufeff"
 _ESCAPE = regex(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([ \t]*\r?\n\s*)|(.))", re.DOTALL)

@@ -55,6 +55,10 @@ REFUSED: list[dict[str, str]] = [
     {NODE: 'default_sysctls = ["net.core.somaxconn"]'},
     {NODE: "env = {a = 1,\n b = 2}"},
     {NODE: "x = yes"},
+    {NODE: 'shm_size = "lots"'},
+    {NODE: 'shm_size = ""'},
+    {NODE: 'default_ulimits = ["nofile=9223372036854775808"]'},
+    {NODE: "pids_limit = 010"},
 ]
 
 #: Arguments: the root and an image. A path of podman's is short. All that it stores, and its locks in

@@ -20,6 +20,7 @@ from ...model.errors import HostError
 from ...model.setting import BootFile
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
 from .runtime import (
+    LIMITS,
     Given,
     Runtime,
     amount_of,
@@ -122,11 +123,15 @@ def _read(text: str) -> dict[str, json_members.Member]:
     ulimits, size = members.get(_ULIMITS), members.get(_SHM)
     if size and not isinstance(size.value, (str, type(None))):
         raise _broken(f"line {size.line}: expected {_SHM} as a text in quotes")
+    if size and size.value is not None and not size_of(size.value, 1024).isdigit():
+        raise _broken(f"line {size.line}: expected {_SHM} as a size such as 64m, got {size.value!r}")
     if ulimits and not isinstance(ulimits.value, (dict, type(None))):
         raise _broken(f"line {ulimits.line}: expected {_ULIMITS} as an object")
     for name, entry in (ulimits.value or {}).items() if ulimits else ():
         if not _is_limit(name, entry):
             place = f"line {ulimits.line}: {_ULIMITS}.{name}" if ulimits else name
+            if name.lower() not in LIMITS:
+                raise _broken(f"{place}: expected a limit, such as nofile")
             raise _broken(f'{place}: expected {{"Name": "{name}", "Hard": NUMBER, "Soft": NUMBER}}')
     return {name: member for name, member in members.items() if member.value is not None}
 
@@ -141,6 +146,8 @@ def _is_limit(name: str, entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
     fields = _fields(entry)
+    if name.lower() not in LIMITS:
+        return False
     numbers = [fields.get(key, 0) for key in ("soft", "hard")]
     if fields.get("name") != name or any(type(number) is not int for number in numbers):
         return False

@@ -17,19 +17,13 @@ from ...linux import toml
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, is_settable, shown
-from .runtime import FILE, Given, amount_of, is_amount, is_followed, numbers_of, size_of, text_of
+from .runtime import FILE, LIMITS, Given, amount_of, is_amount, is_followed, numbers_of, size_of, text_of
 
 #: Topic → key, for both
 KEYS = {SYSCTLS: "default_sysctls", ULIMITS: "default_ulimits", SHM_SIZE: "shm_size"}
 
 _PODMAN = ("containers",)
 _APPEND = "append"
-
-#: go-units, ulimit.go: ulimitNameMapping
-_LIMITS = (
-    *("core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice"),
-    *("nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"),
-)
 
 
 class Assigned(NamedTuple):
@@ -132,7 +126,7 @@ def _is_text(raw: Any) -> bool:
 def _limit(text: str) -> tuple[str, str]:
     """As both engines read it, and refuse to start otherwise (go-units, ParseUlimit)."""
     name, _equals, amount = text.partition("=")
-    if name in _LIMITS and is_amount(amount):
+    if name in LIMITS and is_amount(amount):
         return name, amount_of(amount)
     raise ValueError(f"expected NAME=SOFT:HARD, with -1 for no limit, got {text!r}")
 
@@ -171,7 +165,10 @@ def given(
     order: tuple[Sequence[str], Sequence[str]],
     want: Values,
 ) -> Given:
-    """State of a topic. own: mlnode's file. order: the files before it and after it. Raises HostError."""
+    """State of a topic. own: mlnode's file. order: the files before it and after it. Raises HostError, also
+    for a fault in another topic: the engine, or a container, does not start with it."""
+    for other in KEYS:
+        _refuse_bad(host, table, other, own, order)
     before, after = (assigned(host, paths, table, topic) for paths in order)
     present = _written(host, own, table, topic)
     others = folded(item for item in before if not item.ours)
@@ -186,6 +183,19 @@ def given(
         later[-1].where if beats else "",
         present[-1].values if present else {},
     )
+
+
+def _refuse_bad(
+    host: Host, table: Sequence[str], topic: str, own: str, order: tuple[Sequence[str], Sequence[str]]
+) -> None:
+    """Raises HostError for a value with which podman or CRI-O does not start. Of several sizes, podman looks
+    at the last one (containers/common, pkg/config/config.go: Validate())."""
+    before, after = (assigned(host, paths, table, topic) for paths in order)
+    last = [*before, *_written(host, own, table, topic), *after][-1:]
+    for item in last if topic == SHM_SIZE and tuple(table) == _PODMAN else ():
+        if not item.values[SIZE].isdigit():
+            text = item.values[SIZE]
+            raise _broken(item.path, f"line {item.line}: expected a size such as 65536k, got {text!r}")
 
 
 def _written(host: Host, own: str, table: Sequence[str], topic: str) -> list[Assigned]:

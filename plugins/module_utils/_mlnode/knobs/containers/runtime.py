@@ -27,6 +27,11 @@ PROCESSES = ("dockerd", "crio", "kubelet")
 _BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/usr/local/sbin")
 _SIZE = regex(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([KMGTP])?i?b?\Z", re.ASCII | re.IGNORECASE)
 _VERSION = regex(r"\bv?([0-9]{1,3})\.([0-9]{1,4})\b", re.ASCII)
+#: go-units, ulimit.go: ulimitNameMapping
+LIMITS = (
+    *("core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice"),
+    *("nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"),
+)
 _ULIMIT = regex(r"(-?[0-9]{1,19})(?::(-?[0-9]{1,19}))?\Z")
 
 
@@ -244,7 +249,8 @@ def is_amount(text: str) -> bool:
     if match is None:
         return False
     soft, hard = int(match[1]), int(match[2] or match[1])
-    return soft >= -1 and hard >= -1 and (hard == -1 or -1 < soft <= hard)
+    # Go reads int64.
+    return all(-1 <= number < 1 << 63 for number in (soft, hard)) and (hard == -1 or -1 < soft <= hard)
 
 
 def amount_of(text: str) -> str:

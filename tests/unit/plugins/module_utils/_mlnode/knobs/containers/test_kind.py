@@ -214,6 +214,27 @@ def test_limits_that_no_engine_starts_with(tmp_path: pathlib.Path, engine: str, 
     assert f"line 2: expected NAME=SOFT:HARD, with -1 for no limit, got {text!r}" in row.reason
 
 
+@pytest.mark.parametrize(
+    ("engine", "line", "said"),
+    [
+        ("podman", "default_ulimits = ['memlock=unlimited']", "expected NAME=SOFT:HARD"),
+        ("podman", "default_ulimits = ['nofile=9223372036854775808']", "expected NAME=SOFT:HARD"),
+        ("podman", "shm_size = 'lots'", "expected a size such as 65536k, got 'lots'"),
+        ("podman", "shm_size = ''", "expected a size such as 65536k, got ''"),
+        ("podman", "pids_limit = 010", "expected a value"),
+        ("crio", "default_ulimits = ['memlock=unlimited']", "expected NAME=SOFT:HARD"),
+    ],
+)
+def test_a_fault_in_another_topic(tmp_path: pathlib.Path, engine: str, line: str, said: str) -> None:
+    machine = Engines.made(tmp_path, engine)
+    file, head = {"podman": (NODE, "containers"), "crio": ("/etc/crio/crio.conf", "crio.runtime")}[engine]
+    apply(machine, sysctls=SYSCTLS)
+    machine.put(file, f"[{head}]\n{line}\n")
+    row = look(machine, sysctls=SYSCTLS)[f"{engine}.sysctls"]
+    assert str(row.status) == "unknown"
+    assert f"{file}: line 2: {said}" in row.reason
+
+
 def test_a_link_that_leads_to_no_file(tmp_path: pathlib.Path) -> None:
     for engine, folder in (("podman", f"{NODE}.d"), ("crio", "/etc/crio/crio.conf.d")):
         for target, status in (("/nowhere", "unknown"), ("/etc", "unknown"), ("/dev/null", "changed")):
@@ -610,6 +631,8 @@ def test_two_declarations_share_dockers_file(tmp_path: pathlib.Path) -> None:
         ('{"a": ' + "[" * 100000, "expected fewer levels"),
         ("\ufeff{}", "line 1: expected '{'"),
         ('{"default-shm-size": 1073741824}', "line 1: expected default-shm-size as a text in quotes"),
+        ('{"default-shm-size": "lots"}', "line 1: expected default-shm-size as a size such as 64m"),
+        ('{"default-ulimits": {"a": {"Name": "a", "Hard": 1, "Soft": 1}}}', "a: expected a limit, such as"),
         ('{\n"default-ulimits": ["nofile=1"]}', "line 2: expected default-ulimits as an object"),
         *(
             (f'{{"default-ulimits": {{"nproc": {entry}}}}}', "line 1: default-ulimits.nproc: expected")
@@ -621,6 +644,7 @@ def test_two_declarations_share_dockers_file(tmp_path: pathlib.Path) -> None:
                 '{"Name": "nproc", "Hard": 2.0, "Soft": 1}',
                 '{"Name": "nproc", "Hard": true, "Soft": true}',
                 '{"Name": "nproc", "Hard": 1, "Soft": 2}',
+                '{"Name": "nproc", "Hard": 9223372036854775808, "Soft": 2}',
             )
         ),
     ],

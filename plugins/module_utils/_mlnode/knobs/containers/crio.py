@@ -24,6 +24,7 @@ _TABLE = ("crio", "runtime")
 class Crio(Runtime):
     name = program = process = "crio"
     unit = "crio.service"
+    parents = (unit,)
     path = f"{_FOLDER}/{FILE}NAME.conf"
     restart = "systemctl restart crio"
     lacks: Mapping[str, str] = {

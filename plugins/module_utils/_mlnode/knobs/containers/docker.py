@@ -45,6 +45,8 @@ class Docker(Runtime):
     name = "docker"
     program = process = "dockerd"
     unit = "docker.service"
+    #: containerd's shims start containers, and dockerd starts a containerd if there is no other
+    parents = ("containerd.service", "docker.service")
     path = PATH
     restart = "systemctl restart docker"
     lacks: Mapping[str, str] = {

@@ -140,7 +140,7 @@ class ContainersKind(Kind):
         resolved = node.resolved(setting, context, spec, name)
         given = engine.given(host, topic, context.name, resolved.values)
         if topic == own.ULIMITS:
-            resolved = node.raised(resolved, given.others, engine.usual)
+            resolved = node.raised(resolved, given.others, engine.without(host, context.runtime))
         want = engine.wanted(host, resolved.values)
         # As found by an earlier run: a driver may be late, and jobs keep the limit if a device fails.
         want = {**want, **{limit: given.own[limit] for limit in resolved.late if limit in given.own}}

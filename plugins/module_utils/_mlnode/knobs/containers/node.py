@@ -209,7 +209,7 @@ def _shared_ulimits(shared: Share, context: Context) -> Resolved:
 
 def raised(asked: Resolved, others: Values, usual: Values) -> Resolved:
     """The declared limits, with higher limits that a container has without them. others: limits of other
-    files. usual: the runtime's own limits; those that suffice are left alone."""
+    files. usual: limits without any file; those that suffice are left alone."""
     limits: dict[str, str] = {}
     notes = [*asked.notes]
     for name, text in asked.values.items():

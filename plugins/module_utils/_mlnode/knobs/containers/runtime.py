@@ -15,7 +15,10 @@ from ...linux.sysctl_d import Line
 from ...model.errors import HostError
 from ...model.record import NamedTuple, regex
 from ...model.setting import BootFile
+from ..limits import floors as limits_floors
+from ..limits import parse as limits_parse
 from ..limits.parse import UNLIMITED, Amount
+from ..limits.units import Service
 from .parse import Values
 
 #: Name of mlnode's files in folders of drop-ins. It sorts after the usual names, and the last file counts
@@ -53,15 +56,17 @@ class Given(NamedTuple):
 
 class Runtime(ABC):
     """path: the file that mlnode writes, with NAME for the declaration. process: its daemon; empty if a new
-    process reads the files for each container. unit: the daemon's unit. lacks: topic → why it has no default
-    for that, and the remedy. bundles: other units that contain such a runtime, with their own configuration →
-    the remedy."""
+    process reads the files for each container. unit: the daemon's unit. parents: units from which containers
+    inherit limits; the first that is installed counts. usual: limits that it gives by itself. lacks: topic →
+    why it has no default for that, and the remedy. bundles: other units that contain such a runtime, with
+    their own configuration → the remedy."""
 
     name: str
     path: str
     program: str
     unit = ""
     process = ""
+    parents: Sequence[str] = ()
     usual: Values = {}
     lacks: Mapping[str, str] = {}
     bundles: Mapping[str, str] = {}
@@ -102,6 +107,17 @@ class Runtime(ABC):
         """The place of an argument of the daemon that overrides its files; empty without one. Raises
         HostError."""
         return ""
+
+    def without(self, host: Host, live: bool) -> Values:
+        """Limits of a container without a default, as far as they are known. live: as for of_service().
+        Raises HostError."""
+        unit = next((unit for unit in self.parents if systemd_conf.fragment(host, unit)), "")
+        amounts = {
+            name: limits_floors.of_service(host, limit, Service((unit,), ""), live)
+            for name, limit in (limits_parse.LIMITS.items() if unit else ())
+        }
+        known = {name: str(amount) for name, amount in amounts.items() if limits_floors.is_known(amount)}
+        return {**known, **self.usual}
 
     def wanted(self, host: Host, values: Values) -> Values:
         """The values as this version can have them. Raises HostError."""

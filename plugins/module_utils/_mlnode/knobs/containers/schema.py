@@ -58,7 +58,8 @@ OPTIONS: Table = {
         Resource limits of new containers: V(auto), or a dictionary of C(nofile), C(memlock), C(stack),
         C(core) and C(nproc) with a number, V(unlimited) or V(SOFT:HARD), as for M(mlnode.tuning.limits).
 
-        V(auto) is the limits that are declared for services on this node. They are set exactly.
+        V(auto) is the limits that are declared for services on this node. Higher limits that containers have
+        anyway are kept, except with C(exactly). A dictionary is exact.
         """,
         severity=Severity.HIGH,
         reason="RDMA locks the memory it registers, and fails with the usual 8 MiB",

@@ -82,6 +82,10 @@ class Floor(NamedTuple):
         return Amount(_greater(least.soft, now.soft), _greater(least.hard, now.hard)) == now
 
 
+def is_known(amount: Amount) -> bool:
+    return _UNKNOWN not in amount
+
+
 def _greater(first: int | None, second: int | None) -> int | None:
     return None if first is None or second is None else max(first, second)
 

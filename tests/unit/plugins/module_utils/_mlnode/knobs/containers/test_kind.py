@@ -343,6 +343,28 @@ def test_a_limit_of_another_file_is_not_lowered(tmp_path: pathlib.Path) -> None:
     assert lists(machine, PODMAN)["default_ulimits"] == ["nofile=4096:4096", "core=-1:-1"]
 
 
+@pytest.mark.parametrize(
+    ("program", "unit", "file"),
+    [("dockerd", "docker", DOCKER), ("dockerd", "containerd", DOCKER), ("crio", "crio", CRIO)],
+)
+def test_a_limit_that_containers_inherit_is_not_lowered(
+    tmp_path: pathlib.Path, program: str, unit: str, file: str
+) -> None:
+    machine = Engines.made(tmp_path, program)
+    limits = "LimitNOFILE=1048576\nLimitNPROC=infinity\nLimitMEMLOCK=64M\n"
+    machine.unit(unit, f"[Service]\nExecStart=/usr/bin/{program}\n{limits}")
+    spec = {"nofile": "1024:65536", "nproc": 4096, "memlock": {"services": "unlimited"}}
+    declare(machine, "limits", spec)
+    row = apply(machine, ulimits="auto")[f"{'crio' if program == 'crio' else 'docker'}.ulimits"]
+    assert row.reading.want == "memlock=unlimited"
+    assert "nofile is at least 1048576 without a default; nproc is at least unlimited" in row.reading.note
+    assert "nofile" not in machine.read(file)
+    declare(machine, "limits", {"nofile": {"services": {"exactly": "1024:65536"}}})
+    apply(machine, ulimits="auto")
+    assert "nofile" in machine.read(file)
+    assert "memlock" not in machine.read(file)
+
+
 def test_a_service_has_its_own_limit(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "dockerd")
     declare(machine, "limits", {"nofile": {"services": 65536, "docker": 4096}})

@@ -147,6 +147,31 @@ def test_one_of_the_programs_that_start_a_pod_suffices(node: Machine) -> None:
     )
 
 
+def test_the_network_of_pods_may_set_them(node: Machine) -> None:
+    node.remove("/usr/bin/podman")
+    node.put(KUBELET, "[Service]\nExecStart=/usr/bin/kubelet\n")
+    node.put("/etc/systemd/system/containerd.service", "[Service]\nExecStart=/usr/bin/containerd\n")
+    tuning = {"type": "tuning", "sysctl": {"net.core.somaxconn": "65535", "net/ipv4/tcp_tw_reuse": "1"}}
+    network = json.dumps({"plugins": [{"type": "calico"}, tuning]})
+    folder = "/etc/cni/net.d"
+    node.put(f"{folder}/00-multus.conf", '{"type": "multus"}')
+    node.put(f"{folder}/10-calico.conflist", network)
+    node.put(f"{folder}/10-calico.kubeconfig", "no JSON")
+    [check] = look(node)
+    words = f"{COUNT}, and defaults of kubelet with containerd with CNI set them"
+    assert (check.verdict, check.found) == (Verdict.PASS, words)
+
+    node.put(f"{folder}/05-other.conflist", '{"plugins": [{"type": "bridge"}]}')
+    [check] = look(node)
+    assert (check.verdict, check.expected) == (Verdict.WARN, "set by kubelet with containerd")
+    for text in ("{", "[" * 100000):
+        node.put(f"{folder}/05-other.conflist", text)
+        assert [check.verdict for check in look(node)] == [Verdict.UNKNOWN]
+    for text in ("[]", "{}", '{"plugins": 1}', '{"plugins": [1, {"type": "tuning", "sysctl": []}]}'):
+        node.put(f"{folder}/05-other.conflist", text)
+        assert [check.verdict for check in look(node)] == [Verdict.WARN]
+
+
 def test_a_key_that_pods_may_ask_for_is_not_set(node: Machine) -> None:
     node.remove("/usr/bin/podman")
     folder = "/etc/kubernetes/kubelet.conf.d"

@@ -9,8 +9,9 @@ import re
 from typing import Iterator
 
 from ..host.host import Host
+from ..model.errors import HostError
 from ..model.record import NamedTuple, regex
-from . import drop_ins, systemd_unit
+from . import drop_ins, glob3, systemd_conf, systemd_unit
 from .sysctl_d import Line
 
 #: Unit → file with protectKernelDefaults (k3s and rke2 have their own spelling, MicroK8s a list of
@@ -36,6 +37,8 @@ _OPTION = regex(
 _FLAG = regex(
     r"(?:--|[\"'])protect-kernel-defaults(?:=(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False))?(?=[\s\"',\\\]]|$)"
 )
+#: In the name of an environment file
+_SPECIFIER, _WILD = regex(r"%."), regex(r"[*?\[{]")
 _FALSE = ("0", "f", "F", "FALSE", "false", "False")
 
 
@@ -94,8 +97,26 @@ def arguments(host: Host, unit: str) -> tuple[Line | None, list[Line]]:
     lines = [*commands, *loaded.counting("[Service]", "Environment")]
     given = [Line("", line.value, line.file, line.number) for line in lines]
     for line in loaded.counting("[Service]", "EnvironmentFile"):
-        path = line.value.lstrip("-").strip("\"'")
-        for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
-            if not text.lstrip().startswith(("#", ";")):
-                given.append(Line("", text, path, number))
+        for path in _environment_files(host, unit, line):
+            for number, text in enumerate(drop_ins.text(host, path).split("\n"), start=1):
+                if not text.lstrip().startswith(("#", ";")):
+                    given.append(Line("", text, path, number))
     return given[0], given
+
+
+def _environment_files(host: Host, unit: str, line: systemd_conf.Line) -> list[str]:
+    """The files of a line, which may have specifiers and wildcards (systemd.exec(5)). Raises HostError."""
+    named = {"%n": unit, "%N": unit.rpartition(".")[0], "%p": unit.rpartition(".")[0], "%%": "%"}
+    words = line.value.lstrip("-").strip("\"'")
+    unknown = [sign for sign in _SPECIFIER.findall(words) if sign not in named]
+    path = _SPECIFIER.sub(lambda match: named.get(match[0], ""), words)
+    folder = path.rpartition("/")[0]
+    if unknown or _WILD.search(folder):
+        problem = f"the value of {unknown[0]}" if unknown else f"the folders of {folder}"
+        raise HostError(
+            "understand", line.where, None, f"EnvironmentFile={line.value}: {problem} is not known"
+        )
+    if not _WILD.search(path):
+        return [path]
+    files = sorted(f"{folder}/{name}" for name in host.names(folder))
+    return [file for file in files if glob3.matches(path, file)]

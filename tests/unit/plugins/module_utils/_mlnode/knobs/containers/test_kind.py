@@ -696,6 +696,27 @@ def test_dockers_arguments_come_first(tmp_path: pathlib.Path, command: str, said
     assert not machine.exists(DOCKER)
 
 
+@pytest.mark.parametrize(
+    ("file", "status"),
+    [
+        ("/etc/default/%p", "unsupported"),
+        ("-/etc/default/%N", "unsupported"),
+        ("/etc/default/dock*", "unsupported"),
+        ("/etc/default/{docker,x}", "unsupported"),
+        ("/etc/default/*.conf", "changed"),
+        ("/nowhere/*", "changed"),
+        ("/etc/*/docker", "unknown"),
+        ("/etc/default/%H", "unknown"),
+    ],
+)
+def test_an_environment_file_by_a_pattern(tmp_path: pathlib.Path, file: str, status: str) -> None:
+    machine = Engines.made(tmp_path, "dockerd")
+    machine.unit("docker", f"[Service]\nExecStart=/usr/bin/dockerd $OPTIONS\nEnvironmentFile={file}\n")
+    machine.put("/etc/default/docker", "OPTIONS=--default-shm-size=1g\n")
+    assert told(apply(machine, shm_size="2GiB")) == {"docker.shm_size": status}
+    assert machine.exists(DOCKER) == (status == "changed")
+
+
 def test_an_argument_that_appears_later(tmp_path: pathlib.Path) -> None:
     machine = Engines.made(tmp_path, "dockerd")
     apply(machine, shm_size="1GiB", ulimits={"nofile": 4096})

@@ -134,7 +134,7 @@ class Environment(NamedTuple):
 #: For a name: None to leave the variable out, False for the name alone, True for the value as well
 Known = Callable[[str], "bool | None"]
 #: Characters of all variables of one look, as JSON: a quarter of the answer that a controller takes, as each
-#: value may be repeated in findings. Nobody's process has more than a 64th of them: 64 KiB.
+#: value may be repeated in findings. The share of one process is at most 64 KiB.
 _MOST_VARIABLES, _PART = 1 << 22, 64
 #: NCCL, the strictest reader, cuts a line there (src/misc/param.cc: setEnvFile)
 _MOST_VALUE = 1024

@@ -24,7 +24,7 @@ _PODS = ("kubelet", "crio", "containerd")
 #: ocicni, pkg/ocicni/ocicni.go: loadNetworks())
 _NETWORKS = "/etc/cni/net.d"
 _SUFFIXES = (".conf", ".conflist", ".json")
-#: A plugin without a network of its own: it asks the cluster's network, the next file
+#: Calls the plugins of the next file, which make the cluster's network
 _MULTUS = "multus"
 
 

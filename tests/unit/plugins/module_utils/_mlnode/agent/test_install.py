@@ -202,9 +202,9 @@ def test_a_module_that_a_function_imports_is_in_it(command: str) -> None:
 
 def test_it_is_small_and_begins_with_its_interpreter(built: bytes) -> None:
     assert built.startswith(f"#!/usr/bin/env -S {agent_zip._PATH} python3 -IS\n".encode())
-    # It is written to the disk of each node, and read at each start: 7.3 MB, of which 2.4 are sources. The
+    # It is written to the disk of each node, and read at each start: 7.4 MB, of which 2.4 are sources. The
     # rest is compiled, and takes 0.5 MB more with Python 3.11 than with 3.13.
-    assert len(built) < (6_800_000 if sys.version_info >= (3, 12) else 7_350_000)
+    assert len(built) < (6_850_000 if sys.version_info >= (3, 12) else 7_400_000)
 
 
 def collections(tmp_path: pathlib.Path) -> str:

@@ -189,7 +189,7 @@ def _count(
         target = place.target(processes)
         threads = max((_threads(process) or 0 for process in processes), default=0)
         free = _is_free(node.topology, cpus)
-        # Its quota is for its own ranks; its CPUs are also for those of its job.
+        # Ranks of the place share its quota, and all ranks of the job its CPUs.
         own = _sharing(processes, free), len(cpus) if quota is None else min(len(cpus), quota)
         every = _peers(place, node).get(cpus, 1), len(cpus)
         sharing, usable = max(own, every, key=lambda pair: pair[0] / max(pair[1], 1e-6))
@@ -222,7 +222,7 @@ def _ranks(peers: Sequence[Process], node: Node) -> dict[tuple[int, ...], int]:
     for peer in peers:
         try:
             allowed = job_status.read(node.host, peer.pid).cpus
-        except HostError:  # a finding of its own place
+        except HostError:  # reported with its place
             continue
         by_cpus.setdefault(_usable(node, allowed), []).append(peer)
     return {cpus: _sharing(some, _is_free(node.topology, cpus)) for cpus, some in by_cpus.items()}

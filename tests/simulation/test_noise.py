@@ -37,7 +37,7 @@ def run(recording: Recording, begin: int) -> list[Effect]:
     effects: list[Effect] = []
     for blocks in range(interval.LEAST, BLOCKS + 1):
         phases = slice(begin, begin + interval.BLOCK * blocks)
-        states = interval.order(blocks)
+        states = interval.order(blocks, str(begin))
         looks = (
             interval.estimate(
                 {name: row[phases] for name, row in pairs.items()}, states, BLOCKS, len(recording)
@@ -80,7 +80,7 @@ def precise(recording: Recording, begin: int, precision: float) -> list[str]:
     named = [pairs for metric, pairs in recording.items() if metric != _NEVER]
     effects: list[Effect | None] = []
     for blocks in range(interval.NARROW, NARROW_BLOCKS + 1):
-        phases, states = slice(begin, begin + interval.BLOCK * blocks), interval.order(blocks)
+        phases, states = slice(begin, begin + interval.BLOCK * blocks), interval.order(blocks, str(begin))
         effects = [
             interval.estimate(
                 {name: row[phases] for name, row in pairs.items()}, states, blocks, len(recording)

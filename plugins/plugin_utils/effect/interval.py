@@ -23,6 +23,7 @@ runs, however the metrics depend on each other.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import statistics
@@ -47,6 +48,9 @@ BLOCK = 4
 
 #: Blocks that an interval takes. With two of them the quantile is 12.7, and finds nothing but huge effects.
 LEAST = 3
+
+#: Forms of the first LEAST blocks, without the first one
+_BEGINS = [forms for forms in itertools.product(FORMS, repeat=LEAST - 1) if FORMS[1] in forms]
 
 #: Blocks from which on a narrow interval may end a run. The spread of few blocks is small by chance, and an
 #: interval that ends the run for it is too narrow: with normal noise, 7 of 100 miss the truth if three blocks
@@ -130,14 +134,14 @@ class Effect(NamedTuple):
 
 
 def order(blocks: int, seed: str = "") -> str:
-    """States of the phases of so many blocks. The form of each block is drawn: in any fixed order, noise that
-    comes back, as of a timer, falls on the same state again and again. With a period of 3.2 phases, 43 of 100
-    runs of the sequence of Thue and Morse had a false effect. Not all of the first LEAST blocks are alike, as
-    noise with the period of a block would then be an effect."""
+    """States of the phases of so many blocks; more blocks begin as fewer of the same seed. The form of each
+    block is drawn: in any fixed order, noise that comes back, as of a timer, falls on the same state again
+    and again. With a period of 3.2 phases, 43 of 100 runs of the sequence of Thue and Morse had a false
+    effect. Not all of the first LEAST blocks are alike, as noise with the period of a block would then be an
+    effect."""
     chance = random.Random(seed)  # noqa: S311  an order, no secret
-    forms = [FORMS[0], *(chance.choice(FORMS) for _block in range(1, blocks))]
-    if len({*forms[:LEAST]}) == 1 and blocks >= LEAST:
-        forms[chance.randrange(1, LEAST)] = FORMS[1]
+    begin = FORMS[0], *chance.choice(_BEGINS)
+    forms = [*begin, *(chance.choice(FORMS) for _block in range(blocks - len(begin)))]
     return "".join(forms[:blocks])
 
 

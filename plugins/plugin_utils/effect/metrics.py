@@ -299,7 +299,7 @@ def _whole(match: re.Match[str], units: set[str]) -> str | None:
     rest = _REST.match(text, end) if match[1] and match.end() == end else None
     end = rest.end() if rest else end
     durations = _DURATION.finditer(text, begin - len(before), end + _LONGEST)
-    whole = next((one[0] for one in durations if one.start() <= begin < one.end()), "")
+    whole = next((part[0] for part in durations if part.start() <= begin < part.end()), "")
     unit = _UNIT.match(text, end)
     line = text[max(0, begin - _LINE) : begin].rpartition("\n")[2]
     words = [*_BRACKETS.findall(line), *([unit[0].strip(" \t\u00a0\u202f([")] if unit else ())]

@@ -160,6 +160,24 @@ def test_no_effect_is_seldom_taken_for_one(cell: Cell) -> None:
     assert sum(is_false(one) for one in found) <= most(len(found))
 
 
+def _sixth(chance: random.Random, size: float) -> Iterator[float]:
+    """Noise in which every sixth phase is 20 % slower."""
+    first = chance.randrange(6)
+    return (math.log(0.8) * (number % 6 == first) + chance.gauss(0, size) for number in itertools.count())
+
+
+@pytest.mark.parametrize(("blocks", "share"), [(6, 0.13), (12, 0.08)])
+def test_a_strict_period_exceeds_that_as_the_guide_says(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, share: float
+) -> None:
+    """docs/guide/effects.md, Error rate"""
+    monkeypatch.setitem(WORLDS, "every sixth phase", _sixth)
+    found = runs(Cell("every sixth phase", 0.01, 1, blocks), 0.0)
+    chance = 3 * math.sqrt(share * (1 - share) / len(found))
+
+    assert sum(one.is_certain for one in found) / len(found) == pytest.approx(share, abs=chance)
+
+
 @pytest.mark.parametrize("cell", GRID, ids=named)
 @pytest.mark.parametrize("effect", EFFECTS[1:])
 def test_the_interval_holds_the_truth(cell: Cell, effect: float) -> None:

@@ -23,15 +23,15 @@ RUNS, FALSE = 20, 3
 Effects = Mapping[str, Effect]
 
 
-def unchanged(phase: Callable[[], Values]) -> Effects:
-    """A run as of effect.yml, of all metrics."""
-    states = interval.order(6)
+def unchanged(phase: Callable[[], Values], number: int) -> Effects:
+    """A run as of effect.yml, of all metrics. number: of the run, which draws its order."""
+    states = interval.order(6, str(number))
     phases: list[Values] = []
     effects: dict[str, Effect] = {}
-    for number in range(1, len(states) + 1):
+    for count in range(1, len(states) + 1):
         phases.append(phase())
-        if number % interval.BLOCK == 0 and number >= interval.LEAST * interval.BLOCK:
-            effects = {metric: _effect(metric, phases, states[:number]) for metric, _pair in phases[0]}
+        if count % interval.BLOCK == 0 and count >= interval.LEAST * interval.BLOCK:
+            effects = {metric: _effect(metric, phases, states[:count]) for metric, _pair in phases[0]}
             if all(effect.is_decided(0.01) for effect in effects.values()):
                 break
     return effects
@@ -47,7 +47,7 @@ def _effect(metric: str, phases: list[Values], states: str) -> Effect:
 
 def of_pairs(number: int) -> Effects:
     with noise.pairs(noise.Net(str(number))) as phase:
-        return unchanged(phase)
+        return unchanged(phase, number)
 
 
 def of_tcp() -> list[Effects]:
@@ -58,8 +58,8 @@ def of_tcp() -> list[Effects]:
 
 KINDS: dict[str, Callable[[], list[Effects]]] = {
     "tcp": of_tcp,
-    "memory": lambda: [unchanged(noise.copied) for _run in range(RUNS)],
-    "command": lambda: [unchanged(noise.command) for _run in range(RUNS)],
+    "memory": lambda: [unchanged(noise.copied, run) for run in range(RUNS)],
+    "command": lambda: [unchanged(noise.command, run) for run in range(RUNS)],
 }
 
 

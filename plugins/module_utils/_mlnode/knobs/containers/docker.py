@@ -20,7 +20,7 @@ from ...model.errors import HostError
 from ...model.setting import BootFile
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, shown
 from .runtime import (
-    LIMITS,
+    ULIMIT_NAMES,
     Given,
     Runtime,
     amount_of,
@@ -132,7 +132,7 @@ def _read(text: str) -> dict[str, json_members.Member]:
     for name, entry in (ulimits.value or {}).items() if ulimits else ():
         if not _is_limit(name, entry):
             place = f"line {ulimits.line}: {_ULIMITS}.{name}" if ulimits else name
-            if name.lower() not in LIMITS:
+            if name.lower() not in ULIMIT_NAMES:
                 raise _broken(f"{place}: expected a limit, such as nofile")
             raise _broken(f'{place}: expected {{"Name": "{name}", "Hard": NUMBER, "Soft": NUMBER}}')
     return {name: member for name, member in members.items() if member.value is not None}
@@ -148,7 +148,7 @@ def _is_limit(name: str, entry: Any) -> bool:
     if not isinstance(entry, dict):
         return False
     fields = _fields(entry)
-    if name.lower() not in LIMITS:
+    if name.lower() not in ULIMIT_NAMES:
         return False
     numbers = [fields.get(key, 0) for key in ("soft", "hard")]
     if fields.get("name") != name or any(type(number) is not int for number in numbers):

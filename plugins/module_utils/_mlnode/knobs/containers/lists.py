@@ -17,7 +17,17 @@ from ...linux import toml
 from ...model.errors import HostError
 from ...model.record import NamedTuple
 from .parse import SHM_SIZE, SIZE, SYSCTLS, ULIMITS, Values, is_settable, shown
-from .runtime import FILE, LIMITS, Given, amount_of, is_amount, is_followed, numbers_of, size_of, text_of
+from .runtime import (
+    FILE,
+    ULIMIT_NAMES,
+    Given,
+    amount_of,
+    is_amount,
+    is_followed,
+    numbers_of,
+    size_of,
+    text_of,
+)
 
 #: Topic → key, for both
 KEYS = {SYSCTLS: "default_sysctls", ULIMITS: "default_ulimits", SHM_SIZE: "shm_size"}
@@ -126,7 +136,7 @@ def _is_text(raw: Any) -> bool:
 def _limit(text: str) -> tuple[str, str]:
     """As both engines read it, and refuse to start otherwise (go-units, ParseUlimit)."""
     name, _equals, amount = text.partition("=")
-    if name in LIMITS and is_amount(amount):
+    if name in ULIMIT_NAMES and is_amount(amount):
         return name, amount_of(amount)
     raise ValueError(f"expected NAME=SOFT:HARD, with -1 for no limit, got {text!r}")
 

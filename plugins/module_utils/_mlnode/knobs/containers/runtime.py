@@ -31,7 +31,7 @@ _BINARIES = ("/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec/crio", "/u
 _SIZE = regex(r"([0-9]{1,19}(?:\.[0-9]{1,9})?) ?([KMGTP])?i?b?\Z", re.ASCII | re.IGNORECASE)
 _VERSION = regex(r"\bv?([0-9]{1,3})\.([0-9]{1,4})\b", re.ASCII)
 #: go-units, ulimit.go: ulimitNameMapping
-LIMITS = (
+ULIMIT_NAMES = (
     *("core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice"),
     *("nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"),
 )

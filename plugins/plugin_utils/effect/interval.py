@@ -72,10 +72,10 @@ _HIDES = 1 / 3
 
 #: Part of all intervals that may miss the truth if blocks are independent, and the part of it for all looks
 #: before the last one. At most 5 of 100 are promised; the fifth is for noise that lasts from block to block
-#: and for bent trends. The last look keeps nearly all: stopping early costs it 4 %
-#: of its width (Haybittle, 1971, and Peto et al., 1976: p < 0.001 at looks before the last). The parts add
-#: up. So it holds for every order of looks (Bonferroni), and for repeated confidence intervals with any rule
-#: to stop (Jennison and Turnbull, Group Sequential Methods, ch. 9).
+#: and for bent trends. The last look keeps nearly all: stopping early costs it 4 % of its width (Haybittle,
+#: 1971, and Peto et al., 1976: p < 0.001 at looks before the last). The parts add up. So it holds for every
+#: order of looks (Bonferroni), and for repeated confidence intervals with any rule to stop (Jennison and
+#: Turnbull, Group Sequential Methods, ch. 9).
 OUTSIDE = 0.04
 EARLY = 0.005
 
